@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * backends/cpu/backend.c */
+#include "common/backend.h"
+
+static int probe(struct adn_device *devices, int capacity, char *note, size_t note_size)
+{
+    (void)devices, (void)capacity, (void)note, (void)note_size;
+    return 0;
+}
+
+const struct adn_backend adn_cpu_backend = { .abi = ADN_BACKEND_ABI, .name = "cpu", .probe = probe };

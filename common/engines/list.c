@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * common/engines/list.c: the engines that CUDA and OpenCL share, best first within an operation. A new engine is one
+ * declaration and one row here. */
+#include "common/backend.h"
+
+const struct adn_engine *const adn_shared_engines[] = {
+    NULL
+};

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * common/problem.h: the canonical problem: what the API's struct, bindings and prefs say, checked once and translated.
+ * Backends and engines see this alone. */
+#ifndef ADN_PROBLEM_H
+#define ADN_PROBLEM_H
+#include "status.h"
+#include <anydnn/plan.h>
+#include <anydnn/problem.h>
+#include <stdbool.h>
+
+enum { ADN_MAX_ROLES = 16, ADN_MAX_OP = 64, ADN_ENGINE_ID = 64 };
+
+/* ---- Tables of one operation (common/ops/<family>.c). ---- */
+
+struct adn_problem;
+
+struct adn_role_def {
+    int role;            /* anydnn_role; 0 ends the table */
+    uint32_t flags;      /* ANYDNN_ROLE_* */
+    double value;        /* scalars: value where unbound */
+};
+
+enum adn_key_type { ADN_KEY_I32, ADN_KEY_ENUM, ADN_KEY_I64S /* one for each spatial axis */, ADN_KEY_I64, ADN_KEY_AXES };
+
+struct adn_key_def {
+    const char *name;     /* NULL ends the table */
+    enum adn_key_type type;
+    uint16_t offset;      /* of the member in the operation's struct */
+    const char *const *names; /* ADN_KEY_ENUM: NULL-terminated, index = value */
+};
+
+struct adn_op_def {
+    int op;
+    const char *name;
+    size_t desc_size;
+    const struct adn_role_def *roles;
+    const struct adn_key_def *keys;
+    /* Fills defaults into p->desc, then checks everything that only this operation knows (ranks, dims, dtypes).
+     * Outputs that are absent are not checked. Sets this thread's message on failure. */
+    anydnn_status (*check)(struct adn_problem *p);
+    /* Packed description of output `role` from the bound inputs; called before check when outputs are missing. */
+    anydnn_status (*infer)(const struct adn_problem *p, int role, anydnn_tensor *out);
+    /* Least arithmetic, and length of the longest sum of an output element. */
+    void (*cost)(const struct adn_problem *p, double *flops, double *depth);
+};
+
+/* NULL for an unknown id. */
+const struct adn_op_def *adn_op_def(int op);
+
+/* ---- The problem. ---- */
+
+enum adn_class { ADN_CLASS_ZERO = 0, ADN_CLASS_ONE = 1, ADN_CLASS_OTHER = 2 };
+
+struct adn_operand {
+    anydnn_tensor t;  /* tensors only */
+    bool present;
+    bool device;      /* scalar that is read from device memory */
+    int16_t alias;    /* slot of the tensor whose place this one shares, -1 = none */
+    double value;     /* scalar given on the host at creation (defaults filled in); not part of the key */
+    uint64_t offset;  /* byte offset given at creation; used by the text form only, not part of the key */
+};
+
+union adn_desc {
+    anydnn_op head;
+    anydnn_conv conv;
+    anydnn_matmul matmul;
+    anydnn_pool pool;
+    anydnn_activation activation;
+    anydnn_softmax softmax;
+    anydnn_cross_entropy cross_entropy;
+    anydnn_batchnorm batchnorm;
+    anydnn_binary binary;
+    anydnn_reduce reduce;
+    anydnn_elementwise elementwise;
+    anydnn_dropout dropout;
+    anydnn_optimizer optimizer;
+};
+
+/* Operands are found by slot: the position of the role in the operation's role table. */
+struct adn_problem {
+    const struct adn_op_def *def;
+    union adn_desc desc; /* canonical: every default filled in, pads explicit */
+    struct adn_operand operand[ADN_MAX_ROLES];
+    int slots;
+    int alpha_class, beta_class; /* enum adn_class; ONE and ZERO where the operation has none */
+    int math;                    /* anydnn_math, never DEFAULT once a context is known */
+    bool deterministic;
+    uint64_t workspace_limit;    /* UINT64_MAX = no limit */
+    char engine[ADN_ENGINE_ID];  /* "" = automatic */
+    uint64_t seed;               /* text form only */
+};
+
+/* Slot of a role, -1 when the operation has no such role. */
+int adn_slot(const struct adn_problem *p, int role);
+
+/* Tensor of a bound role, NULL when absent or unknown. */
+const anydnn_tensor *adn_tensor(const struct adn_problem *p, int role);
+
+/* True for a tensor without elements; true when every output of the problem is empty. */
+bool adn_is_empty(const anydnn_tensor *t);
+
+/* Translates a call. Absent outputs are left absent if `allow_missing`, else INVALID. Checks struct sizes, roles,
+ * tensors, overlaps of output elements, and the operation's own rules. */
+anydnn_status adn_problem_init(struct adn_problem *p, const anydnn_op *op, const anydnn_prefs *prefs,
+                               const anydnn_binding *bindings, int count, bool allow_missing);
+
+/* Two problems that may share a plan are equal: everything but scalar values, offsets and seed. */
+uint64_t adn_problem_hash(const struct adn_problem *p);
+bool adn_problem_equal(const struct adn_problem *a, const struct adn_problem *b);
+
+/* ---- Geometry that several operations share (common/ops/geometry.c). ---- */
+
+/* Convolution and pooling in three spatial dimensions: absent ones have size 1, filter 1, stride 1, pad 0.
+ * x stands for x or dx, w for w or dw, y for y or dy. */
+struct adn_conv_geometry {
+    int64_t n, groups;
+    int64_t c, k;                /* channels in all; per group: c / groups, k / groups (pooling: k = c, groups = c) */
+    int64_t in[3], filter[3], out[3]; /* D,H,W; T,R,S; O,P,Q */
+    int64_t stride[3], pad[3], pad_end[3], dilation[3];
+    int64_t xs[5], ws[5], ys[5]; /* strides of N,C,D,H,W; K,C,T,R,S; N,K,O,P,Q */
+    bool flip;
+};
+void adn_conv_geometry(const struct adn_problem *p, struct adn_conv_geometry *g);
+void adn_pool_geometry(const struct adn_problem *p, struct adn_conv_geometry *g);
+
+/* Tensors with equal dims (or 1 = broadcast, stride 0) walked together: dims that are contiguous in all of them are
+ * merged, dims of size 1 dropped, the innermost is last. rank 0 means one element (then size[0] = 1, stride 0). */
+struct adn_walk {
+    int rank;
+    int64_t count; /* product of size */
+    int64_t size[ANYDNN_MAX_DIMS];
+    int64_t stride[4][ANYDNN_MAX_DIMS]; /* of tensor 0..3 */
+};
+/* `shape` gives the dims; tensors[i] has the same ndim, each dim equal or 1. Only axes whose bit is set in `axes` are
+ * walked (use ~0u for all). `tensors` holds 1 to 4 entries. With keep_order the row-major order of the dims of `shape`
+ * is kept (needed where element numbers count: dropout, first-maximum ties); otherwise dims are sorted by the strides
+ * of tensor 0. */
+void adn_walk_init(struct adn_walk *walk, const anydnn_tensor *shape, uint32_t axes, int tensors,
+                   const anydnn_tensor *const *tensor, bool keep_order);
+
+#endif
