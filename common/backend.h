@@ -134,6 +134,7 @@ struct adn_variant {
     int32_t dtype;      /* anydnn_dtype */
     int32_t block;      /* threads of a block (x only) */
     int32_t constant[6];
+    int32_t dynamic_shared; /* bytes of dynamic shared memory (CUDA alone); 0 = static shared memory only */
 };
 
 /* ---- Engines. ---- */

@@ -18,6 +18,7 @@ struct adn_role_def {
     int role;            /* anydnn_role; 0 ends the table */
     uint32_t flags;      /* ANYDNN_ROLE_* */
     double value;        /* scalars: value where unbound */
+    int in_place[2];     /* outputs: input roles whose place this one may take; 0 = none */
 };
 
 enum adn_key_type { ADN_KEY_I32, ADN_KEY_ENUM, ADN_KEY_I64S /* one for each spatial axis */, ADN_KEY_I64, ADN_KEY_AXES };
@@ -35,10 +36,11 @@ struct adn_op_def {
     size_t desc_size;
     const struct adn_role_def *roles;
     const struct adn_key_def *keys;
-    /* Fills defaults into p->desc, then checks everything that only this operation knows (ranks, dims, dtypes).
-     * Outputs that are absent are not checked. Sets this thread's message on failure. */
+    /* Fills defaults into p->desc, then checks what only this operation knows of its inputs (ranks, dims, dtypes). Sets
+     * this thread's message on failure. */
     anydnn_status (*check)(struct adn_problem *p);
-    /* Packed description of output `role` from the bound inputs; called before check when outputs are missing. */
+    /* Packed description that output `role` must have, called after check. Where the inputs leave a choice (dx of a
+     * strided convolution) a bound output that fits is returned as it is. dtype 0 = any. */
     anydnn_status (*infer)(const struct adn_problem *p, int role, anydnn_tensor *out);
     /* Least arithmetic, and length of the longest sum of an output element. */
     void (*cost)(const struct adn_problem *p, double *flops, double *depth);
@@ -100,9 +102,30 @@ const anydnn_tensor *adn_tensor(const struct adn_problem *p, int role);
 bool adn_is_empty(const anydnn_tensor *t);
 
 /* Translates a call. Absent outputs are left absent if `allow_missing`, else INVALID. Checks struct sizes, roles,
- * tensors, overlaps of output elements, and the operation's own rules. */
+ * tensors, overlaps of output elements, and the operation's own rules. Math 0 and deterministic 0 of `prefs` are kept
+ * as they are: adn_problem_settle puts the context's in. */
 anydnn_status adn_problem_init(struct adn_problem *p, const anydnn_op *op, const anydnn_prefs *prefs,
                                const anydnn_binding *bindings, int count, bool allow_missing);
+void adn_problem_settle(struct adn_problem *p, const anydnn_open_options *options);
+
+/* Fills absent required outputs by infer (channels-last where `channels_last`). */
+anydnn_status adn_problem_complete(struct adn_problem *p, bool channels_last);
+
+/* Copies a struct that begins with its size: a shorter one reads as zero-filled, a longer one must end in zeros
+ * (UNSUPPORTED), a size below `least` is INVALID. `what` names it in messages. */
+anydnn_status adn_read_struct(void *to, size_t size, const void *from, size_t least, const char *what);
+
+/* Checks one tensor description; `name` is its role in messages. */
+anydnn_status adn_tensor_check(const anydnn_tensor *t, const char *name, bool output);
+
+/* True unless it can be shown that two tensors of one buffer, at these byte offsets, share no byte. */
+bool adn_may_overlap(const anydnn_tensor *a, uint64_t a_offset, const anydnn_tensor *b, uint64_t b_offset);
+
+/* Checks the value of a host scalar (ranges in ops.h). */
+anydnn_status adn_scalar_check(int role, double value);
+
+/* "64x3x7x7" into text. */
+void adn_dims_text(const anydnn_tensor *t, char *text, size_t size);
 
 /* Two problems that may share a plan are equal: everything but scalar values, offsets and seed. */
 uint64_t adn_problem_hash(const struct adn_problem *p);

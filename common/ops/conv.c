@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * common/ops/conv.c: rules of convolution (formulas in anydnn/ops.h). */
+#include "rules.h"
+
+static const char *const mode_names[] = { "cross_correlation", "convolution", NULL };
+static const char *const pad_mode_names[] = { "symmetric", "explicit", NULL };
+static const struct adn_key_def keys[] = {
+    { "stride", ADN_KEY_I64S, offsetof(anydnn_conv, stride), NULL },
+    { "pad", ADN_KEY_I64S, offsetof(anydnn_conv, pad), NULL },
+    { "pad_end", ADN_KEY_I64S, offsetof(anydnn_conv, pad_end), NULL },
+    { "dilation", ADN_KEY_I64S, offsetof(anydnn_conv, dilation), NULL },
+    { "groups", ADN_KEY_I64, offsetof(anydnn_conv, groups), NULL },
+    { "mode", ADN_KEY_ENUM, offsetof(anydnn_conv, mode), mode_names },
+    { "pad_mode", ADN_KEY_ENUM, offsetof(anydnn_conv, pad_mode), pad_mode_names },
+    ADN_KEYS_END
+};
+
+/* x, w and y stand for the tensors or their gradients. Any may be NULL. */
+struct sides {
+    int x_role, w_role, y_role;
+    const anydnn_tensor *x, *w, *y;
+};
+
+static struct sides sides_of(const struct adn_problem *p)
+{
+    struct sides s;
+    s.x_role = adn_slot(p, ANYDNN_X) >= 0 ? ANYDNN_X : ANYDNN_DX;
+    s.w_role = adn_slot(p, ANYDNN_W) >= 0 ? ANYDNN_W : ANYDNN_DW;
+    s.y_role = adn_slot(p, ANYDNN_Y) >= 0 ? ANYDNN_Y : ANYDNN_DY;
+    s.x = adn_tensor(p, s.x_role);
+    s.w = adn_tensor(p, s.w_role);
+    s.y = adn_tensor(p, s.y_role);
+    return s;
+}
+
+/* Size of y along spatial axis i from x and w. */
+static int64_t out_size(const anydnn_conv *c, const struct sides *s, int i)
+{
+    return adn_window_count(s->x->dims[i + 2], c->pad[i] + c->pad_end[i], s->w->dims[i + 2], c->stride[i], c->dilation[i]);
+}
+
+static anydnn_status check_out(const anydnn_conv *c, const struct sides *s)
+{
+    int i;
+    for (i = 0; i < s->x->ndim - 2; i++) {
+        int64_t size = out_size(c, s, i);
+        if (s->x->dims[i + 2] == 0 || s->w->dims[i + 2] == 0) continue;
+        if (size < 1)
+            return adn_fail(ANYDNN_INVALID,
+                            "spatial axis %d: input %lld with pads %lld+%lld is smaller than the filter's reach "
+                            "%lld*(%lld-1)+1; accepted: at least its reach",
+                            i, (long long)s->x->dims[i + 2], (long long)c->pad[i], (long long)c->pad_end[i],
+                            (long long)c->dilation[i], (long long)s->w->dims[i + 2]);
+        if (s->y && s->y->dims[i + 2] != size)
+            return adn_fail(ANYDNN_INVALID, "%s: dims[%d] is %lld; accepted: %lld", adn_role_text(s->y_role), i + 2,
+                            (long long)s->y->dims[i + 2], (long long)size);
+    }
+    return ANYDNN_OK;
+}
+
+static anydnn_status check_channels(const struct adn_problem *p, const struct sides *s, int64_t groups)
+{
+    if (s->x && s->x->dims[1] % groups)
+        return adn_fail(ANYDNN_INVALID, "groups is %lld; accepted: a divisor of %s's %lld channels", (long long)groups,
+                        adn_role_text(s->x_role), (long long)s->x->dims[1]);
+    if (s->w && s->w->dims[0] % groups)
+        return adn_fail(ANYDNN_INVALID, "groups is %lld; accepted: a divisor of %s's %lld filters", (long long)groups,
+                        adn_role_text(s->w_role), (long long)s->w->dims[0]);
+    if (s->y && s->y->dims[1] % groups)
+        return adn_fail(ANYDNN_INVALID, "groups is %lld; accepted: a divisor of %s's %lld channels", (long long)groups,
+                        adn_role_text(s->y_role), (long long)s->y->dims[1]);
+    if (s->x && s->w) ADN_TRY(adn_need_dim(p, s->w_role, 1, s->x->dims[1] / groups));
+    if (s->y && s->w) ADN_TRY(adn_need_dim(p, s->y_role, 1, s->w->dims[0]));
+    if (s->y && s->x) ADN_TRY(adn_need_dim(p, s->y_role, 0, s->x->dims[0]));
+    return ANYDNN_OK;
+}
+
+static anydnn_status check(struct adn_problem *p)
+{
+    anydnn_conv *c = &p->desc.conv;
+    const struct sides s = sides_of(p);
+    const anydnn_tensor *first = s.x ? s.x : s.y;
+    const int ndim = first->ndim;
+    if (c->groups == 0) c->groups = 1;
+    ADN_TRY(adn_need_range("groups", c->groups, 1, INT64_MAX));
+    ADN_TRY(adn_need_range("mode", c->mode, 0, 1));
+    ADN_TRY(adn_need_ndim(p, s.x ? s.x_role : s.y_role, 3, 5));
+    ADN_TRY(adn_need_ndim(p, s.w_role, ndim, ndim));
+    ADN_TRY(adn_need_ndim(p, s.y_role, ndim, ndim));
+    ADN_TRY(adn_need_ndim(p, s.x_role, ndim, ndim));
+    ADN_TRY(adn_spatial_defaults(ndim - 2, c->pad_mode, c->stride, c->pad, c->pad_end, c->dilation));
+    c->pad_mode = ANYDNN_PAD_EXPLICIT;
+    ADN_TRY(adn_need_dtype(p, s.x ? s.x_role : s.y_role, ADN_FLOATS));
+    ADN_TRY(adn_need_same_dtype(p, s.w_role, s.x ? s.x_role : s.y_role));
+    ADN_TRY(adn_need_same_dtype(p, s.y_role, s.x ? s.x_role : s.y_role));
+    ADN_TRY(check_channels(p, &s, c->groups));
+    if (s.x && s.w) ADN_TRY(check_out(c, &s));
+    return ANYDNN_OK;
+}
+
+/* Smallest input that gives y, and the filter that uses the whole input. */
+static int64_t least_input(const anydnn_conv *c, const struct sides *s, int i)
+{
+    int64_t size = s->y->dims[i + 2] == 0 ? 0
+                                          : (s->y->dims[i + 2] - 1) * c->stride[i] + c->dilation[i] * (s->w->dims[i + 2] - 1) +
+                                                1 - c->pad[i] - c->pad_end[i];
+    return size < 0 ? 0 : size;
+}
+
+static int64_t whole_filter(const anydnn_conv *c, const struct sides *s, int i)
+{
+    int64_t room = s->x->dims[i + 2] + c->pad[i] + c->pad_end[i] - (s->y->dims[i + 2] - 1) * c->stride[i] - 1;
+    return room < 0 ? 1 : room / c->dilation[i] + 1;
+}
+
+static anydnn_status infer(const struct adn_problem *p, int role, anydnn_tensor *out)
+{
+    const anydnn_conv *c = &p->desc.conv;
+    const struct sides s = sides_of(p);
+    const anydnn_tensor *bound = adn_tensor(p, role);
+    int64_t dims[ANYDNN_MAX_DIMS];
+    int ndim = s.y ? s.y->ndim : s.x->ndim, i;
+    if (bound && (role == s.x_role || role == s.w_role)) {
+        *out = *bound; /* check() has compared it with the others */
+        return ANYDNN_OK;
+    }
+    dims[0] = role == s.w_role ? s.y->dims[1] : role == s.x_role ? s.y->dims[0] : s.x->dims[0];
+    dims[1] = role == s.w_role ? s.x->dims[1] / c->groups : role == s.x_role ? s.w->dims[1] * c->groups : s.w->dims[0];
+    for (i = 0; i < ndim - 2; i++) {
+        if (role == s.x_role) dims[i + 2] = least_input(c, &s, i);
+        else if (role == s.w_role) dims[i + 2] = whole_filter(c, &s, i);
+        else dims[i + 2] = s.x->dims[i + 2] == 0 || s.w->dims[i + 2] == 0 ? 0 : out_size(c, &s, i);
+    }
+    *out = anydnn_tensor_packed(s.x ? s.x->dtype : s.y->dtype, ndim, dims);
+    return ANYDNN_OK;
+}
+
+static void cost(const struct adn_problem *p, double *flops, double *depth)
+{
+    struct adn_conv_geometry g;
+    double taps, outputs;
+    adn_conv_geometry(p, &g);
+    taps = (double)g.filter[0] * (double)g.filter[1] * (double)g.filter[2];
+    outputs = (double)g.n * (double)g.out[0] * (double)g.out[1] * (double)g.out[2];
+    *flops = 2.0 * outputs * (double)g.k * ((double)g.c / (double)g.groups) * taps;
+    *depth = p->def->op == ANYDNN_OP_CONV_FORWARD         ? taps * (double)g.c / (double)g.groups
+             : p->def->op == ANYDNN_OP_CONV_BACKWARD_DATA ? taps * (double)g.k / (double)g.groups
+                                                          : outputs;
+}
+
+static anydnn_status check_forward(struct adn_problem *p)
+{
+    const anydnn_tensor *bias = adn_tensor(p, ANYDNN_BIAS), *w = adn_tensor(p, ANYDNN_W);
+    int i;
+    ADN_TRY(check(p));
+    if (!bias) return ANYDNN_OK;
+    ADN_TRY(adn_need_same_dtype(p, ANYDNN_BIAS, ANYDNN_X));
+    ADN_TRY(adn_need_ndim(p, ANYDNN_BIAS, w->ndim, w->ndim));
+    for (i = 0; i < bias->ndim; i++) ADN_TRY(adn_need_dim(p, ANYDNN_BIAS, i, i == 1 ? w->dims[0] : 1));
+    return ANYDNN_OK;
+}
+
+static const struct adn_role_def forward_roles[] = {
+    ADN_ROLE(X, ADN_IN), ADN_ROLE(W, ADN_IN), ADN_ROLE(BIAS, ADN_IN | ADN_OPT), ADN_ROLE(Y, ADN_OUT | ADN_SCALED),
+    ADN_SCALAR(ALPHA, 1.0), ADN_SCALAR(BETA, 0.0), ADN_ROLES_END
+};
+static const struct adn_role_def data_roles[] = {
+    ADN_ROLE(DY, ADN_IN), ADN_ROLE(W, ADN_IN), ADN_ROLE(DX, ADN_OUT | ADN_SCALED),
+    ADN_SCALAR(ALPHA, 1.0), ADN_SCALAR(BETA, 0.0), ADN_ROLES_END
+};
+static const struct adn_role_def filter_roles[] = {
+    ADN_ROLE(X, ADN_IN), ADN_ROLE(DY, ADN_IN), ADN_ROLE(DW, ADN_OUT | ADN_SCALED),
+    ADN_SCALAR(ALPHA, 1.0), ADN_SCALAR(BETA, 0.0), ADN_ROLES_END
+};
+static const struct adn_role_def bias_roles[] = {
+    ADN_ROLE(DY, ADN_IN), ADN_ROLE(DBIAS, ADN_OUT | ADN_SCALED), ADN_SCALAR(ALPHA, 1.0), ADN_SCALAR(BETA, 0.0),
+    ADN_ROLES_END
+};
+
+const struct adn_op_def adn_op_conv_forward = { ANYDNN_OP_CONV_FORWARD, "conv_forward", sizeof(anydnn_conv),
+                                                forward_roles, keys, check_forward, infer, cost };
+const struct adn_op_def adn_op_conv_backward_data = { ANYDNN_OP_CONV_BACKWARD_DATA, "conv_backward_data",
+                                                      sizeof(anydnn_conv), data_roles, keys, check, infer, cost };
+const struct adn_op_def adn_op_conv_backward_filter = { ANYDNN_OP_CONV_BACKWARD_FILTER, "conv_backward_filter",
+                                                        sizeof(anydnn_conv), filter_roles, keys, check, infer, cost };
+
+/* The bias gradient knows dy alone; the struct's other members play no part and are put to their defaults. */
+static anydnn_status check_bias(struct adn_problem *p)
+{
+    anydnn_conv *c = &p->desc.conv;
+    const anydnn_tensor *dy = adn_tensor(p, ANYDNN_DY);
+    ADN_TRY(adn_need_ndim(p, ANYDNN_DY, 3, 5));
+    ADN_TRY(adn_need_dtype(p, ANYDNN_DY, ADN_FLOATS));
+    if (c->groups == 0) c->groups = 1;
+    ADN_TRY(adn_need_range("groups", c->groups, 1, INT64_MAX));
+    ADN_TRY(adn_need_range("mode", c->mode, 0, 1));
+    ADN_TRY(adn_spatial_defaults(dy->ndim - 2, c->pad_mode, c->stride, c->pad, c->pad_end, c->dilation));
+    memset(c->pad, 0, sizeof c->pad);
+    memset(c->pad_end, 0, sizeof c->pad_end);
+    c->stride[0] = c->stride[1] = c->stride[2] = c->dilation[0] = c->dilation[1] = c->dilation[2] = c->groups = 1;
+    c->mode = 0;
+    c->pad_mode = ANYDNN_PAD_EXPLICIT;
+    return ANYDNN_OK;
+}
+
+static anydnn_status infer_bias(const struct adn_problem *p, int role, anydnn_tensor *out)
+{
+    const anydnn_tensor *dy = adn_tensor(p, ANYDNN_DY);
+    int64_t dims[ANYDNN_MAX_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    (void)role;
+    dims[1] = dy->dims[1];
+    *out = anydnn_tensor_packed(dy->dtype, dy->ndim, dims);
+    return ANYDNN_OK;
+}
+
+static void cost_bias(const struct adn_problem *p, double *flops, double *depth)
+{
+    const anydnn_tensor *dy = adn_tensor(p, ANYDNN_DY);
+    adn_cost_per_element(p, ANYDNN_DY, 1.0, flops, depth);
+    *depth = dy->dims[1] ? *flops / (double)dy->dims[1] : 1.0;
+}
+
+const struct adn_op_def adn_op_conv_backward_bias = { ANYDNN_OP_CONV_BACKWARD_BIAS, "conv_backward_bias",
+                                                      sizeof(anydnn_conv), bias_roles, keys, check_bias, infer_bias,
+                                                      cost_bias };
