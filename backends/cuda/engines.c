@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * backends/cuda/engines.c: the engines of CUDA alone, best first within an operation. */
+#include "cuda.h"
+
+const struct adn_engine *const adn_cuda_engines[] = { &adn_cuda_matmul_cublaslt, NULL };
