@@ -42,27 +42,71 @@ endfunction()
 
 file(GLOB ANYDNN_PARTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/common/index/*.h ${CMAKE_SOURCE_DIR}/common/engines/*.h)
 
-if(ANYDNN_HAVE_CUDA)
-  set(flags -O3 -std=c++17 --expt-relaxed-constexpr -lineinfo -Xfatbin=-compress-all
-    -gencode arch=compute_75,code=compute_75)
-  foreach(arch ${ANYDNN_CUDA_ARCHITECTURES})
-    list(APPEND flags -gencode arch=compute_${arch},code=sm_${arch})
+# Code options of one stem. Generic stems: machine code for every architecture asked for, and compute_75 PTX. A stem whose
+# kernels exist for some architectures alone names them in its head, in a line "// architectures: 90a 100a": it gets
+# machine code for those of them whose number is asked for, no PTX, and is left out where that is none.
+function(anydnn_cuda_codes file output)
+  file(STRINGS ${file} line REGEX "^// architectures:" LIMIT_COUNT 1)
+  if(line)
+    string(REGEX MATCHALL "[0-9]+[a-z]*" archs "${line}")
+  else()
+    set(archs ${ANYDNN_CUDA_ARCHITECTURES})
+    set(codes -gencode arch=compute_75,code=compute_75)
+  endif()
+  foreach(arch ${archs})
+    string(REGEX MATCH "^[0-9]+" number ${arch})
+    if(number IN_LIST ANYDNN_CUDA_ARCHITECTURES AND "sm_${number}" IN_LIST ANYDNN_NVCC_CODES)
+      list(APPEND codes -gencode arch=compute_${arch},code=sm_${arch})
+    endif()
   endforeach()
-  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels_cuda/*.cu)
-  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels_cuda/*.cuh)
-  set(stems)
-  foreach(file ${files})
-    get_filename_component(stem ${file} NAME_WE)
+  set(${output} ${codes} PARENT_SCOPE)
+endfunction()
+
+# Compiles one stem and embeds it; adds its name to `stems`, and its rows to `kernels`.
+macro(anydnn_cuda_stem file)
+  get_filename_component(stem ${file} NAME_WE)
+  set(rows ${CMAKE_SOURCE_DIR}/common/engines/${stem}.variants)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  anydnn_cuda_codes(${file} codes)
+  if(NOT EXISTS ${rows})
+    message(SEND_ERROR "kernels_cuda/${stem}.cu has no list of variants: common/engines/${stem}.variants is missing")
+  elseif(codes)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${rows})
+    execute_process(COMMAND ${CMAKE_C_COMPILER} -E -P -x c "-DADN_VARIANT(...)=adn_row" "-DADN_VARIANT_CL(...)=" ${rows}
+      OUTPUT_VARIABLE variants)
+    string(REGEX MATCHALL "adn_row" variants "${variants}")
+    list(LENGTH variants count)
+    math(EXPR kernels "${kernels} + ${count}")
     list(APPEND stems ${stem})
+    # nvcc writes what the file includes, so that a change compiles only the stems that see it.
     add_custom_command(OUTPUT ${generated}/${stem}.fatbin
-      COMMAND ${ANYDNN_NVCC} ${flags} -fatbin -o ${generated}/${stem}.fatbin ${file}
-      DEPENDS ${file} ${headers} ${ANYDNN_PARTS} ${CMAKE_SOURCE_DIR}/common/engines/${stem}.variants
-      COMMENT "nvcc ${stem}.cu" VERBATIM)
+      COMMAND ${ANYDNN_NVCC} ${flags} ${codes} -MD -MT ${generated}/${stem}.fatbin -MF ${generated}/${stem}.d
+        -fatbin -o ${generated}/${stem}.fatbin ${file}
+      DEPENDS ${file} ${rows} DEPFILE ${generated}/${stem}.d COMMENT "nvcc ${stem}.cu (${count} kernels)" VERBATIM)
     add_custom_command(OUTPUT ${generated}/cuda_${stem}.c
       COMMAND anydnn_embed adn_cuda_${stem} ${generated}/${stem}.fatbin ${generated}/cuda_${stem}.c
       DEPENDS anydnn_embed ${generated}/${stem}.fatbin VERBATIM)
     list(APPEND ANYDNN_CUDA_OBJECTS ${generated}/cuda_${stem}.c)
+  endif()
+endmacro()
+
+if(ANYDNN_HAVE_CUDA)
+  set(flags -O3 -std=c++17 --expt-relaxed-constexpr -lineinfo -Xfatbin=-compress-all)
+  execute_process(COMMAND ${ANYDNN_NVCC} --list-gpu-code OUTPUT_VARIABLE ANYDNN_NVCC_CODES OUTPUT_STRIP_TRAILING_WHITESPACE)
+  string(REPLACE "\n" ";" ANYDNN_NVCC_CODES "${ANYDNN_NVCC_CODES}")
+  foreach(arch ${ANYDNN_CUDA_ARCHITECTURES})
+    if(NOT "sm_${arch}" IN_LIST ANYDNN_NVCC_CODES)
+      message(STATUS "anydnn: this nvcc makes no code for sm_${arch}: left out")
+    endif()
   endforeach()
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels_cuda/*.cu)
+  set(stems)
+  set(kernels 0)
+  foreach(file ${files})
+    anydnn_cuda_stem(${file})
+  endforeach()
+  list(LENGTH stems count)
+  message(STATUS "anydnn: ${kernels} CUDA kernels in ${count} stems")
   anydnn_index(cuda "${stems}" ${generated}/cuda_index.c)
   list(APPEND ANYDNN_CUDA_OBJECTS ${generated}/cuda_index.c)
 endif()
