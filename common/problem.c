@@ -287,17 +287,18 @@ uint64_t adn_problem_hash(const struct adn_problem *p)
     hash = mix(hash, p->engine, strlen(p->engine));
     for (i = 0; i < p->slots; i++) {
         const struct adn_operand *o = &p->operand[i];
-        const int32_t flags[3] = { o->present, o->device, o->alias };
+        const bool scalar = (p->def->roles[i].flags & ANYDNN_ROLE_SCALAR) != 0;
+        const int32_t flags[3] = { scalar || o->present, o->device, o->alias };
         hash = mix(hash, flags, sizeof flags);
-        if (o->present && !(p->def->roles[i].flags & ANYDNN_ROLE_SCALAR)) hash = mix(hash, &o->t, sizeof o->t);
+        if (o->present && !scalar) hash = mix(hash, &o->t, sizeof o->t);
     }
     return hash;
 }
 
-/* Of a scalar the key holds whether it is bound and where it is read from, never its value. */
+/* Of a scalar the key holds where it is read from, never its value: an absent one is its default on the host. */
 static bool operand_equal(const struct adn_operand *a, const struct adn_operand *b, bool scalar)
 {
-    if (scalar) return a->device == b->device && a->present == b->present;
+    if (scalar) return a->device == b->device;
     return a->present == b->present && a->alias == b->alias && (!a->present || memcmp(&a->t, &b->t, sizeof a->t) == 0);
 }
 

@@ -36,12 +36,26 @@ struct adn_igemm_depth {
     adn_i32 z, y, x, unused;
 };
 
+/* Splits the phase of axis j off a tile number; called with constant j, so that arrays stay in registers. */
+ADN_FN adn_u32 adn_igemm_phase(adn_u32 tile, adn_i32 j, struct adn_igemm_tile *t, adn_i32 *depth,
+                               const struct adn_conv_igemm_params *p)
+{
+    const adn_u32 rest = tile / (adn_u32)p->axis[j].phases;
+    t->phase[j] = (adn_i32)(tile - rest * (adn_u32)p->axis[j].phases);
+    t->f[j] = adn_conv_phase_of(t->phase[j], p->axis[j].stride, p->axis[j].pad, p->axis[j].dilation, p->axis[j].taps,
+                                p->axis[j].tap_step);
+    t->a_origin += t->f[j].first_tap * p->axis[j].a;
+    t->y_origin += t->phase[j] * p->axis[j].y;
+    *depth *= t->f[j].taps;
+    return rest;
+}
+
 /* Number of a tile -> phase (outermost), group, split, column tile, row tile. */
 ADN_FN struct adn_igemm_tile adn_igemm_tile_of(adn_u32 tile, adn_i32 tile_rows, adn_i32 tile_columns,
                                                const struct adn_conv_igemm_params *p)
 {
     struct adn_igemm_tile t;
-    adn_i32 j, depth = (adn_i32)p->depth_u.value;
+    adn_i32 depth = (adn_i32)p->depth_u.value;
     t.row = (adn_i32)(tile % (adn_u32)p->row_tiles) * tile_rows;
     tile /= (adn_u32)p->row_tiles;
     t.column = (adn_i32)(tile % (adn_u32)p->column_tiles) * tile_columns;
@@ -52,15 +66,9 @@ ADN_FN struct adn_igemm_tile adn_igemm_tile_of(adn_u32 tile, adn_i32 tile_rows, 
     tile /= (adn_u32)p->groups;
     t.a_origin = p->a_origin + t.group * p->a_group;
     t.y_origin = p->y_origin + t.group * p->y_group;
-    for (j = 2; j >= 0; j--) {
-        t.phase[j] = (adn_i32)(tile % (adn_u32)p->axis[j].phases);
-        tile /= (adn_u32)p->axis[j].phases;
-        t.f[j] = adn_conv_phase_of(t.phase[j], p->axis[j].stride, p->axis[j].pad, p->axis[j].dilation, p->axis[j].taps,
-                                   p->axis[j].tap_step);
-        t.a_origin += t.f[j].first_tap * p->axis[j].a;
-        t.y_origin += t.phase[j] * p->axis[j].y;
-        depth *= t.f[j].taps;
-    }
+    tile = adn_igemm_phase(tile, 2, &t, &depth, p);
+    tile = adn_igemm_phase(tile, 1, &t, &depth, p);
+    adn_igemm_phase(tile, 0, &t, &depth, p);
     t.depth_begin = t.split * p->split_depth;
     t.depth_end = depth - t.depth_begin < p->split_depth ? depth : t.depth_begin + p->split_depth;
     return t;
@@ -85,9 +93,9 @@ ADN_FN adn_i64 adn_igemm_output(adn_i32 column, const struct adn_igemm_tile *t, 
     return d.u * p->y_u + d.z * p->axis[0].y + d.y * p->axis[1].y + d.x * p->axis[2].y;
 }
 
-ADN_FN struct adn_divisor adn_igemm_taps(struct adn_conv_axis axis, adn_i32 taps)
+ADN_FN struct adn_divisor adn_igemm_taps(const struct adn_conv_axis *axis, adn_i32 taps)
 {
-    return axis.depth[taps == (adn_i32)axis.depth[0].value ? 0 : 1];
+    return axis->depth[taps == (adn_i32)axis->depth[0].value ? 0 : 1];
 }
 
 ADN_FN struct adn_igemm_depth adn_igemm_depth_of(adn_i32 depth, const struct adn_igemm_tile *t,
@@ -95,8 +103,8 @@ ADN_FN struct adn_igemm_depth adn_igemm_depth_of(adn_i32 depth, const struct adn
 {
     struct adn_igemm_depth r;
     const struct adn_digits d =
-        adn_digits_of(depth, p->depth_u_inner, p->depth_u, adn_igemm_taps(p->axis[0], t->f[0].taps),
-                      adn_igemm_taps(p->axis[1], t->f[1].taps), adn_igemm_taps(p->axis[2], t->f[2].taps));
+        adn_digits_of(depth, p->depth_u_inner, p->depth_u, adn_igemm_taps(&p->axis[0], t->f[0].taps),
+                      adn_igemm_taps(&p->axis[1], t->f[1].taps), adn_igemm_taps(&p->axis[2], t->f[2].taps));
     r.z = d.z * p->axis[0].depth_step;
     r.y = d.y * p->axis[1].depth_step;
     r.x = d.x * p->axis[2].depth_step;

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * common/engines/plan_team.h: lays rows out over teams of threads (team_params.h). */
+#ifndef ADN_PLAN_TEAM_H
+#define ADN_PLAN_TEAM_H
+#include "plan_walk.h"
+#include "team_params.h"
+
+/* Fills sizes, counts and the strides of `tensors` tensors from a walk over the kept axes and one over the reduced axes,
+ * and whether the threads of a team are neighbours (tensor 0 decides). Strides: kept dims, then reduced dims. */
+void adn_team_fill(const struct adn_walk *kept, const struct adn_walk *reduced, int tensors, struct adn_team_walk *team,
+                   struct adn_strides *strides);
+
+/* Sets parts and groups: `parts` threads for a row where it is not 0 (cut to the block), else as many as the row's
+ * length and the number of rows want. `each` = elements that a thread takes at once. */
+void adn_team_split(struct adn_team_walk *team, int parts, int block, int each, const struct adn_device *device);
+
+/* Reads the number of parts from an engine's parameter text ("32"): 0 for NULL; -1 for anything but a power of two up
+ * to `block`. */
+int adn_team_parts(const char *text, int block);
+#endif
