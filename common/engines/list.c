@@ -3,9 +3,11 @@
  * declaration and one row here. */
 #include "common/backend.h"
 
+extern const struct adn_engine adn_engine_eltwise;
 extern const struct adn_engine adn_engine_pool;
 
 const struct adn_engine *const adn_shared_engines[] = {
+    &adn_engine_eltwise,
     &adn_engine_pool,
     NULL
 };
