@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * backends/opencl/memory.c: buffers, host memory and copies. A place is a cl_mem and a byte offset; sub-buffers are
+ * never made, because their alignment rules differ by vendor. Host memory is plain aligned memory: OpenCL 1.2 has no
+ * pinning that works without a mapped buffer. */
+#include "internal.h"
+
+#include <string.h>
+
+anydnn_status adn_cl_alloc(anydnn_context *context, uint64_t bytes, void **base)
+{
+    cl_int code = CL_INVALID_BUFFER_SIZE;
+    cl_mem memory = NULL;
+    if (bytes <= SIZE_MAX)
+        memory = adn_cl.CreateBuffer(adn_cl_native(context)->context, CL_MEM_READ_WRITE, bytes ? (size_t)bytes : 1,
+                                     NULL, &code);
+    if (code == CL_INVALID_BUFFER_SIZE)
+        return adn_fail_native(ANYDNN_OUT_OF_MEMORY, code,
+                               "%llu bytes of device memory were asked for; the largest allocation is %lld bytes",
+                               (unsigned long long)bytes, (long long)context->device.info.max_alloc_bytes);
+    ADN_TRY(adn_cl_check(code, ADN_CL_ALLOC, "clCreateBuffer", NULL));
+    *base = memory;
+    return ANYDNN_OK;
+}
+
+anydnn_status adn_cl_free(anydnn_context *context, void *base)
+{
+    (void)context;
+    ADN_CL_TRY(ADN_CL_COPY, adn_cl.ReleaseMemObject(base));
+    return ANYDNN_OK;
+}
+
+anydnn_status adn_cl_alloc_host(anydnn_context *context, uint64_t bytes, void **host)
+{
+    void *memory = bytes <= SIZE_MAX ? adn_aligned_alloc((size_t)bytes) : NULL;
+    (void)context;
+    if (!memory)
+        return adn_fail(ANYDNN_OUT_OF_MEMORY, "%llu bytes of host memory could not be had", (unsigned long long)bytes);
+    *host = memory;
+    return ANYDNN_OK;
+}
+
+void adn_cl_free_host(anydnn_context *context, void *host)
+{
+    (void)context;
+    adn_aligned_free(host);
+}
+
+anydnn_status adn_cl_copy_in(anydnn_stream *stream, struct adn_place dst, const void *src, uint64_t bytes)
+{
+    if (!bytes) return ANYDNN_OK;
+    ADN_CL_TRY(ADN_CL_COPY, adn_cl.EnqueueWriteBuffer(adn_cl_queue(stream), dst.base, 0, (size_t)dst.offset,
+                                                      (size_t)bytes, src, 0, NULL, NULL));
+    return ANYDNN_OK;
+}
+
+anydnn_status adn_cl_copy_out(anydnn_stream *stream, void *dst, struct adn_place src, uint64_t bytes)
+{
+    if (!bytes) return ANYDNN_OK;
+    ADN_CL_TRY(ADN_CL_COPY, adn_cl.EnqueueReadBuffer(adn_cl_queue(stream), src.base, 0, (size_t)src.offset,
+                                                     (size_t)bytes, dst, 0, NULL, NULL));
+    return ANYDNN_OK;
+}
+
+anydnn_status adn_cl_copy(anydnn_stream *stream, struct adn_place dst, struct adn_place src, uint64_t bytes)
+{
+    if (!bytes) return ANYDNN_OK;
+    ADN_CL_TRY(ADN_CL_COPY, adn_cl.EnqueueCopyBuffer(adn_cl_queue(stream), src.base, dst.base, (size_t)src.offset,
+                                                     (size_t)dst.offset, (size_t)bytes, 0, NULL, NULL));
+    return ANYDNN_OK;
+}
+
+anydnn_status adn_cl_set(anydnn_stream *stream, struct adn_place dst, uint8_t value, uint64_t bytes)
+{
+    /* The widest pattern that the range allows: offset and size must be its multiples. */
+    uint64_t both = dst.offset | bytes;
+    size_t width = both % 16 == 0 ? 16 : both % 4 == 0 ? 4 : 1;
+    unsigned char pattern[16];
+    if (!bytes) return ANYDNN_OK;
+    memset(pattern, value, sizeof pattern);
+    ADN_CL_TRY(ADN_CL_COPY, adn_cl.EnqueueFillBuffer(adn_cl_queue(stream), dst.base, pattern, width, (size_t)dst.offset,
+                                                     (size_t)bytes, 0, NULL, NULL));
+    return ANYDNN_OK;
+}
