@@ -92,6 +92,7 @@ static void inline_file(struct text *out, const char *path)
         }
         line += length;
     }
+    if (out->size && out->bytes[out->size - 1] != '\n') append(out, "\n", 1);
     free(in.bytes);
 }
 
