@@ -57,7 +57,7 @@ static void resolve(const char *from, const char *name, char *path)
     path[length] = 0;
     while (strncmp(name, "../", 3) == 0) {
         char *up = strrchr(path, '/');
-        if (up) *up = 0;
+        *(up ? up : path) = 0;
         name += 3;
     }
     if (path[0]) strcat(path, "/");
