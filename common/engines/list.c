@@ -5,9 +5,11 @@
 
 extern const struct adn_engine adn_engine_eltwise;
 extern const struct adn_engine adn_engine_pool;
+extern const struct adn_engine adn_engine_softmax;
 
 const struct adn_engine *const adn_shared_engines[] = {
     &adn_engine_eltwise,
     &adn_engine_pool,
+    &adn_engine_softmax,
     NULL
 };

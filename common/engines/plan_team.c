@@ -20,8 +20,8 @@ void adn_team_fill(const struct adn_walk *kept, const struct adn_walk *reduced, 
     team->length = reduced->count;
     team->narrow_rows = kept->count <= INT32_MAX;
     team->narrow_length = reduced->count <= INT32_MAX;
-    team->lanes = kept->rank == 0 || (reduced->rank > 0 && reduced->stride[0][reduced->rank - 1] <=
-                                                               kept->stride[0][kept->rank - 1]);
+    team->lanes = kept->rank == 0 ||
+                  (reduced->rank > 0 && reduced->stride[0][reduced->rank - 1] <= kept->stride[0][kept->rank - 1]);
 }
 
 static int power_above(int64_t n, int most)
@@ -31,8 +31,8 @@ static int power_above(int64_t n, int most)
     return power;
 }
 
-/* Neighbouring threads share a row: enough of them for whole memory lines, and for few elements each. Else rows lie side
- * by side: one thread each, unless that leaves most of the device idle. */
+/* Neighbouring threads share a row: enough of them for whole memory lines, and for few elements each. Else rows lie
+ * side by side: one thread each, unless that leaves most of the device idle. */
 static int choose_parts(const struct adn_team_walk *team, int block, int each, const struct adn_device *device)
 {
     const int64_t wanted = (int64_t)(device->info.compute_units > 0 ? device->info.compute_units : 1) * 1024;

@@ -5,8 +5,8 @@
 #include "plan_walk.h"
 #include "team_params.h"
 
-/* Fills sizes, counts and the strides of `tensors` tensors from a walk over the kept axes and one over the reduced axes,
- * and whether the threads of a team are neighbours (tensor 0 decides). Strides: kept dims, then reduced dims. */
+/* Fills sizes, counts and the strides of `tensors` tensors from a walk over the kept axes and one over the reduced
+ * axes, and whether the threads of a team are neighbours (tensor 0 decides). Strides: kept dims, then reduced dims. */
 void adn_team_fill(const struct adn_walk *kept, const struct adn_walk *reduced, int tensors, struct adn_team_walk *team,
                    struct adn_strides *strides);
 

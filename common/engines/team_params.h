@@ -12,8 +12,8 @@
 struct adn_team_walk {
     struct adn_divisor size[8]; /* kept dims, then reduced dims, each innermost last */
     adn_i64 rows, length;
-    adn_i64 groups;             /* ceil(rows / teams of a block); 0 = do nothing */
-    adn_i32 kept, rank;         /* dims [0, kept) are kept, [kept, rank) are reduced */
+    adn_i64 groups;     /* ceil(rows / teams of a block); 0 = do nothing */
+    adn_i32 kept, rank; /* dims [0, kept) are kept, [kept, rank) are reduced */
     adn_i32 narrow_rows, narrow_length;
     adn_i32 parts_log2, lanes;
 };
