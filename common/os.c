@@ -146,6 +146,27 @@ int adn_processor_count(void)
     return 1;
 }
 
+void adn_processor_name(char *name, size_t capacity)
+{
+    char line[512];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    snprintf(name, capacity, "CPU");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *value = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !value) continue;
+        value += strspn(value, ": \t");
+        snprintf(name, capacity, "%.*s", (int)strcspn(value, "\n"), value);
+        break;
+    }
+    if (file) fclose(file);
+}
+
+int64_t adn_memory_bytes(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (int64_t)pages * size : 0;
+}
+
 int64_t adn_time_ns(void)
 {
     struct timespec now;

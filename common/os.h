@@ -35,6 +35,9 @@ void adn_run_once(adn_once *once, void (*init)(void));
 
 /* Processors that this process may use, >= 1. */
 int adn_processor_count(void);
+/* The processor's name in /proc/cpuinfo, "CPU" where unknown, cut to capacity; bytes of memory, 0 where unknown. */
+void adn_processor_name(char *name, size_t capacity);
+int64_t adn_memory_bytes(void);
 
 /* Monotonic time in nanoseconds. */
 int64_t adn_time_ns(void);
