@@ -80,16 +80,17 @@ ADN_FN struct adn_digits adn_igemm_column(adn_i32 column, const struct adn_conv_
                          p->axis[2].columns);
 }
 
-/* Offset of the output of a column within its tile's phase and group; -1 where the column does not exist. */
+/* Offset of the output of a column within its tile's phase and group, or ADN_IGEMM_NOWHERE. */
+#define ADN_IGEMM_NOWHERE (-0x7fffffffffffffff - 1)
 ADN_FN adn_i64 adn_igemm_output(adn_i32 column, const struct adn_igemm_tile *t, const struct adn_conv_igemm_params *p)
 {
     struct adn_digits d;
-    if (column >= p->columns) return -1;
+    if (column >= p->columns) return ADN_IGEMM_NOWHERE;
     d = adn_igemm_column(column, p);
     d.z *= p->axis[0].stride, d.y *= p->axis[1].stride, d.x *= p->axis[2].stride;
     if (t->phase[0] + d.z >= p->axis[0].extent || t->phase[1] + d.y >= p->axis[1].extent ||
         t->phase[2] + d.x >= p->axis[2].extent)
-        return -1;
+        return ADN_IGEMM_NOWHERE;
     return d.u * p->y_u + d.z * p->axis[0].y + d.y * p->axis[1].y + d.x * p->axis[2].y;
 }
 

@@ -6,8 +6,12 @@
 extern const struct adn_engine adn_engine_eltwise;
 extern const struct adn_engine adn_engine_pool;
 extern const struct adn_engine adn_engine_softmax;
+extern const struct adn_engine adn_engine_conv_igemm;
+extern const struct adn_engine adn_engine_conv_direct;
 
 const struct adn_engine *const adn_shared_engines[] = {
+    &adn_engine_conv_igemm,
+    &adn_engine_conv_direct,
     &adn_engine_eltwise,
     &adn_engine_pool,
     &adn_engine_softmax,

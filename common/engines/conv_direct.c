@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * common/engines/conv_direct.c: convolution straight from its formulas: takes every legal problem, needs no workspace.
+ * One thread for each element of y or dx, one block for each element of dw. */
+#include "common/backend.h"
+#include "conv_direct_params.h"
+
+#include <string.h>
+
+static const struct adn_variant variants[] = {
+#define ADN_VARIANT(kernel, dtype, block, a, b, c, d, e, f)                                                            \
+    { "conv_direct", #kernel, #dtype, ANYDNN_##dtype, block, { a, b, c, d, e, f } },
+#include "conv_direct.variants"
+#undef ADN_VARIANT
+};
+enum { VARIANTS = sizeof variants / sizeof variants[0] };
+
+/* Channel inside of the spatial axes where it lies closer in memory than the last of them. */
+static bool is_channel_inner(const anydnn_tensor *t)
+{
+    const int last = t->ndim - 1;
+    return t->dims[1] > 1 && t->dims[last] > 1 && t->strides[1] < t->strides[last];
+}
+
+static void fill(const struct adn_problem *p, const struct adn_conv_geometry *g, const anydnn_tensor *out,
+                 struct adn_conv_direct_params *q)
+{
+    const bool filter = p->def->op == ANYDNN_OP_CONV_BACKWARD_FILTER;
+    const anydnn_tensor *bias = adn_tensor(p, ANYDNN_BIAS);
+    const int64_t *size = p->def->op == ANYDNN_OP_CONV_BACKWARD_DATA ? g->in : g->out;
+    int64_t numbers = anydnn_tensor_count(out);
+    int j;
+    memcpy(q->in, g->in, sizeof q->in);
+    memcpy(q->filter, g->filter, sizeof q->filter);
+    memcpy(q->out, g->out, sizeof q->out);
+    memcpy(q->stride, g->stride, sizeof q->stride);
+    memcpy(q->pad, g->pad, sizeof q->pad);
+    memcpy(q->dilation, g->dilation, sizeof q->dilation);
+    memcpy(q->xs, g->xs, sizeof q->xs);
+    memcpy(q->ws, g->ws, sizeof q->ws);
+    memcpy(q->ys, g->ys, sizeof q->ys);
+    for (j = 0; g->flip && j < 3; j++) {
+        q->w_origin += (g->filter[j] - 1) * g->ws[2 + j];
+        q->ws[2 + j] = -g->ws[2 + j];
+    }
+    q->count = numbers;
+    q->n = g->n;
+    q->k_group = g->k / g->groups;
+    q->c_group = g->c / g->groups;
+    for (j = 0; j < 3; j++) q->size[1 + j] = adn_divisor_of(size[j]);
+    q->size[0] = adn_divisor_of(filter ? 1 : out->dims[1]);
+    q->channel_inner = !filter && is_channel_inner(out);
+    if (filter) numbers = g->n * size[0] * size[1] * size[2];
+    q->narrow = numbers <= INT32_MAX;
+    q->biased = bias != NULL;
+    q->bias_step = bias ? bias->strides[1] : 0;
+}
+
+/* Part of the arithmetic peak: every product loads both factors; few outputs leave threads idle. */
+static double share_of(const struct adn_device *device, double threads)
+{
+    const double room = (device->info.is_cpu ? 1.0 : 1024.0) * (device->info.compute_units > 0 ? device->info.compute_units : 1);
+    const double best = device->info.is_cpu ? 0.01 : 0.04;
+    return threads < room ? best * (threads + 1) / (room + 1) : best;
+}
+
+static bool plan_direct(const struct adn_problem *p, const struct adn_device *device, const char *params,
+                        struct adn_engine_plan *plan, struct adn_refusal *why)
+{
+    static const struct {
+        int op, in[2], out;
+        const char *kernel;
+    } table[] = {
+        { ANYDNN_OP_CONV_FORWARD, { ANYDNN_X, ANYDNN_W }, ANYDNN_Y, "conv_direct_forward" },
+        { ANYDNN_OP_CONV_BACKWARD_DATA, { ANYDNN_DY, ANYDNN_W }, ANYDNN_DX, "conv_direct_data" },
+        { ANYDNN_OP_CONV_BACKWARD_FILTER, { ANYDNN_X, ANYDNN_DY }, ANYDNN_DW, "conv_direct_filter" },
+    };
+    struct adn_conv_direct_params q = { 0 };
+    struct adn_conv_geometry g;
+    const anydnn_tensor *out;
+    struct adn_step *step;
+    double flops, bytes = 0;
+    uint64_t blocks;
+    int row = 0, i;
+    if (params && params[0])
+        return adn_refuse(why, ANYDNN_REASON_NAME, 0, "engine", 0, 0, "conv_direct has no parameters");
+    while (table[row].op != p->def->op) row++;
+    out = adn_tensor(p, table[row].out);
+    adn_conv_geometry(p, &g);
+    fill(p, &g, out, &q);
+    blocks = (uint64_t)q.count;
+    if (table[row].op != ANYDNN_OP_CONV_BACKWARD_FILTER) blocks = (blocks + 127) / 128;
+    if (blocks > INT32_MAX) blocks = INT32_MAX;
+    step = adn_add_step(plan, adn_find_variant(variants, VARIANTS, table[row].kernel, out->dtype, NULL), blocks, &q,
+                        sizeof q);
+    for (i = 0; i < 2; i++) adn_step_role(step, p, table[row].in[i]);
+    if (table[row].op == ANYDNN_OP_CONV_FORWARD) adn_step_role(step, p, ANYDNN_BIAS);
+    adn_step_role(step, p, table[row].out);
+    for (i = 0; i < p->slots; i++)
+        if (p->operand[i].present && p->operand[i].t.ndim > 0)
+            bytes += (double)anydnn_tensor_count(&p->operand[i].t) * (double)anydnn_dtype_size(p->operand[i].t.dtype);
+    flops = 2.0 * (double)g.n * (double)g.k * (double)q.c_group;
+    for (i = 0; i < 3; i++) flops *= (double)g.out[i] * (double)g.filter[i];
+    plan->cost_ns = adn_estimate_ns(device, bytes, flops,
+                                    share_of(device, (double)blocks * (device->info.is_cpu ? 1.0 : 128.0)));
+    return true;
+}
+
+static void bind(const struct adn_problem *p, const double *scalar, const struct adn_engine_plan *plan, int step,
+                 void *params)
+{
+    struct adn_conv_direct_params *q = params;
+    (void)plan, (void)step;
+    q->alpha = (float)scalar[adn_slot(p, ANYDNN_ALPHA)];
+    q->beta = (float)scalar[adn_slot(p, ANYDNN_BETA)];
+}
+
+const struct adn_engine adn_engine_conv_direct = {
+    .name = "conv_direct",
+    .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
+           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
+    .revision = 1,
+    .variants = variants,
+    .variant_count = VARIANTS,
+    .plan = plan_direct,
+    .bind = bind,
+};

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * common/engines/conv_igemm.c: convolution forward, backward data and backward filter as one gathered matrix product
+ * (common/index/conv_index.h). Parameters: the tile, "128x128x8".
+ *
+ * Tiles    Rows of conv_igemm.variants; those of one work item (conv_igemm_cpu) are for CPUs behind OpenCL.
+ * Splits   Where tiles are too few for the device, the depth is cut and float partial sums go to the workspace, as far as
+ *          its limit allows; a second step adds them up in order.
+ * Limits   Rows, columns, depths and coordinates below 2^30, tiles below 2^31: conv_direct takes the rest. */
+#include "common/backend.h"
+#include "conv_igemm_params.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ADN_VARIANT(kernel, dtype, block, a, b, c, d, e, f)                                                            \
+    { "conv_igemm", #kernel, #dtype, ANYDNN_##dtype, block, { a, b, c, d, e, f } },
+#define ADN_VARIANT_CL ADN_VARIANT
+static const struct adn_variant variants[] = {
+#include "conv_igemm.variants"
+};
+enum { VARIANTS = sizeof variants / sizeof variants[0] };
+static const int64_t limit = (int64_t)1 << 30;
+
+/* What depends on the problem alone. */
+struct product {
+    struct adn_conv_igemm_params params;
+    int dtype;
+    int64_t rows, columns, depth, groups; /* depth: the mean over the phases, rounded up */
+    int64_t phases;
+    double bytes, flops;
+};
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t r = a % b;
+        a = b, b = r;
+    }
+    return a;
+}
+
+/* Whether axis u lies closer in memory than every spatial axis: then it is the inner digit. */
+static int is_inner(int64_t size, int64_t stride, const int64_t *sizes, const int64_t *strides)
+{
+    int j;
+    for (j = 0; j < 3; j++)
+        if (sizes[j] > 1 && strides[j] <= stride) return 0;
+    return size > 1;
+}
+
+/* The filter's strides with a flip folded in; returns the offset of its first tap. */
+static int64_t filter_strides(const struct adn_conv_geometry *g, int64_t *ws)
+{
+    int64_t origin = 0;
+    int j;
+    for (j = 0; j < 5; j++) ws[j] = g->ws[j];
+    for (j = 0; g->flip && j < 3; j++) {
+        origin += (g->filter[j] - 1) * ws[2 + j];
+        ws[2 + j] = -ws[2 + j];
+    }
+    return origin;
+}
+
+/* An axis of forward or backward filter: `columns` and `taps` positions whose steps add up to the coordinate. */
+static void plain_axis(struct adn_conv_axis *axis, int64_t columns, int64_t taps, int64_t column_step,
+                       int64_t depth_step, const struct adn_conv_geometry *g, int j)
+{
+    axis->columns = adn_divisor_of(columns);
+    axis->depth[0] = axis->depth[1] = adn_divisor_of(taps);
+    axis->column_step = (int32_t)column_step;
+    axis->depth_step = (int32_t)depth_step;
+    axis->limit = (int32_t)g->in[j];
+    axis->extent = (int32_t)columns;
+    axis->taps = (int32_t)taps;
+    axis->pad = (int32_t)-g->pad[j];
+    axis->phases = axis->stride = axis->dilation = axis->tap_step = 1;
+}
+
+/* An axis of backward data: a phase for each remainder of the position by the stride. */
+static void phased_axis(struct adn_conv_axis *axis, const struct adn_conv_geometry *g, int j)
+{
+    const int64_t stride = g->stride[j], step = stride / gcd(stride, g->dilation[j]), taps = g->filter[j];
+    axis->columns = adn_divisor_of((g->in[j] + stride - 1) / stride);
+    axis->depth[0] = adn_divisor_of((taps + step - 1) / step);
+    axis->depth[1] = adn_divisor_of(taps < step ? 1 : taps / step);
+    axis->column_step = 1;
+    axis->depth_step = (int32_t)(-g->dilation[j] * step / stride);
+    axis->limit = (int32_t)g->out[j];
+    axis->extent = (int32_t)g->in[j];
+    axis->taps = (int32_t)taps;
+    axis->pad = (int32_t)g->pad[j];
+    axis->phases = (int32_t)smaller(stride, g->in[j]);
+    axis->stride = (int32_t)stride;
+    axis->dilation = (int32_t)g->dilation[j];
+    axis->tap_step = (int32_t)step;
+}
+
+static void forward(struct product *m, const struct adn_conv_geometry *g)
+{
+    struct adn_conv_igemm_params *p = &m->params;
+    const int64_t kg = g->k / g->groups, cg = g->c / g->groups;
+    int64_t ws[5];
+    int j;
+    p->a_origin = filter_strides(g, ws);
+    p->a_row = ws[0], p->a_u = ws[1], p->a_group = kg * ws[0];
+    p->b_column_u = g->xs[0], p->b_depth_u = g->xs[1], p->b_group = cg * g->xs[1];
+    p->y_row = g->ys[1], p->y_u = g->ys[0], p->y_group = kg * g->ys[1];
+    for (j = 0; j < 3; j++) {
+        plain_axis(&p->axis[j], g->out[j], g->filter[j], g->stride[j], g->dilation[j], g, j);
+        p->axis[j].a = ws[2 + j], p->axis[j].b = g->xs[2 + j], p->axis[j].y = g->ys[2 + j];
+    }
+    p->column_u = adn_divisor_of(g->n), p->depth_u = adn_divisor_of(cg);
+    p->column_u_inner = is_inner(g->n, g->ys[0], g->out, g->ys + 2);
+    p->depth_u_inner = is_inner(cg, g->xs[1], g->in, g->xs + 2);
+    m->rows = kg;
+}
+
+static void backward_data(struct product *m, const struct adn_conv_geometry *g)
+{
+    struct adn_conv_igemm_params *p = &m->params;
+    const int64_t kg = g->k / g->groups, cg = g->c / g->groups;
+    int64_t ws[5];
+    int j;
+    p->a_origin = filter_strides(g, ws);
+    p->a_row = ws[1], p->a_u = ws[0], p->a_group = kg * ws[0];
+    p->b_column_u = g->ys[0], p->b_depth_u = g->ys[1], p->b_group = kg * g->ys[1];
+    p->y_row = g->xs[1], p->y_u = g->xs[0], p->y_group = cg * g->xs[1];
+    for (j = 0; j < 3; j++) {
+        phased_axis(&p->axis[j], g, j);
+        p->axis[j].a = ws[2 + j], p->axis[j].b = g->ys[2 + j], p->axis[j].y = g->xs[2 + j];
+    }
+    p->column_u = adn_divisor_of(g->n), p->depth_u = adn_divisor_of(kg);
+    p->column_u_inner = is_inner(g->n, g->xs[0], g->in, g->xs + 2);
+    p->depth_u_inner = is_inner(kg, g->ys[1], g->out, g->ys + 2);
+    m->rows = cg;
+}
+
+static void backward_filter(struct product *m, const struct adn_conv_geometry *g)
+{
+    struct adn_conv_igemm_params *p = &m->params;
+    const int64_t kg = g->k / g->groups, cg = g->c / g->groups;
+    int64_t ws[5];
+    int j;
+    p->y_origin = filter_strides(g, ws);
+    p->a_row = g->ys[1], p->a_u = g->ys[0], p->a_group = kg * g->ys[1];
+    p->b_column_u = g->xs[1], p->b_depth_u = g->xs[0], p->b_group = cg * g->xs[1];
+    p->y_row = ws[0], p->y_u = ws[1], p->y_group = kg * ws[0];
+    for (j = 0; j < 3; j++) {
+        plain_axis(&p->axis[j], g->filter[j], g->out[j], g->dilation[j], g->stride[j], g, j);
+        p->axis[j].a = g->ys[2 + j], p->axis[j].b = g->xs[2 + j], p->axis[j].y = ws[2 + j];
+    }
+    p->column_u = adn_divisor_of(cg), p->depth_u = adn_divisor_of(g->n);
+    p->column_u_inner = is_inner(cg, g->xs[1], g->in, g->xs + 2);
+    p->depth_u_inner = is_inner(g->n, g->ys[0], g->out, g->ys + 2);
+    m->rows = kg;
+}
+
+static bool is_aligned(const anydnn_tensor *t)
+{
+    return t->alignment >= 4 * (int32_t)anydnn_dtype_size(t->dtype);
+}
+
+/* Whether depths 4i..4i+3 lie side by side in B and pass its limits together: they then differ in u alone. */
+static bool b_has_vectors(const struct product *m, const anydnn_tensor *b)
+{
+    const struct adn_conv_igemm_params *p = &m->params;
+    const int64_t taps = p->axis[0].depth[0].value * p->axis[1].depth[0].value * p->axis[2].depth[0].value;
+    int j;
+    if (!is_aligned(b) || p->b_depth_u != 1 || p->depth_u.value % 4 || (taps > 1 && !p->depth_u_inner)) return false;
+    if ((p->column_u.value > 1 && p->b_column_u % 4) || (m->groups > 1 && p->b_group % 4)) return false;
+    for (j = 0; j < 3; j++)
+        if (p->axis[j].limit > 1 && p->axis[j].b % 4) return false;
+    return true;
+}
+
+/* The same of A, which has no limits: they differ in u alone, or u is outside and the spatial digits are packed. */
+static bool a_has_vectors(const struct product *m, const anydnn_tensor *a)
+{
+    const struct adn_conv_igemm_params *p = &m->params;
+    int64_t taps = 1;
+    bool packed = true, spread = true;
+    int j;
+    for (j = 2; j >= 0; j--) {
+        const int64_t size = p->axis[j].taps;
+        if (size > 1 && p->axis[j].a != taps) packed = false;
+        if (size > 1 && p->axis[j].a % 4) spread = false;
+        if (p->axis[j].tap_step > 1) packed = false;
+        taps *= size;
+    }
+    if (!is_aligned(a) || (m->rows > 1 && p->a_row % 4) || (m->groups > 1 && p->a_group % 4)) return false;
+    if (spread && p->a_u == 1 && p->depth_u.value % 4 == 0 && (taps == 1 || p->depth_u_inner)) return true;
+    if (!packed || (p->depth_u_inner && p->depth_u.value > 1)) return false;
+    if (p->depth_u.value == 1 || p->a_u == taps) return m->depth % 4 == 0;
+    return taps % 4 == 0 && p->a_u % 4 == 0;
+}
+
+static double tensor_bytes(const anydnn_tensor *t)
+{
+    return (double)anydnn_tensor_count(t) * (double)anydnn_dtype_size(t->dtype);
+}
+
+static bool product_of(const struct adn_problem *p, struct product *m, struct adn_refusal *why)
+{
+    struct adn_conv_geometry g;
+    const anydnn_tensor *bias = adn_tensor(p, ANYDNN_BIAS), *a, *b;
+    int64_t taps = 1;
+    int j;
+    memset(m, 0, sizeof *m);
+    adn_conv_geometry(p, &g);
+    for (j = 0; j < 3; j++)
+        if (g.in[j] + g.pad[j] + g.pad_end[j] >= limit || g.stride[j] >= limit || g.dilation[j] >= limit ||
+            g.out[j] >= limit || g.filter[j] * g.dilation[j] >= limit)
+            return adn_refuse(why, ANYDNN_REASON_SIZE, 0, "coordinate", g.in[j], limit - 1,
+                              "spatial axis %d is longer than %lld", j, (long long)limit - 1);
+    m->groups = g.groups;
+    switch (p->def->op) {
+    case ANYDNN_OP_CONV_FORWARD: forward(m, &g); break;
+    case ANYDNN_OP_CONV_BACKWARD_DATA: backward_data(m, &g); break;
+    default: backward_filter(m, &g); break;
+    }
+    a = adn_tensor(p, p->def->op == ANYDNN_OP_CONV_BACKWARD_FILTER ? ANYDNN_DY : ANYDNN_W);
+    b = adn_tensor(p, p->def->op == ANYDNN_OP_CONV_BACKWARD_DATA ? ANYDNN_DY : ANYDNN_X);
+    m->dtype = a->dtype;
+    m->columns = m->params.column_u.value;
+    m->phases = 1;
+    for (j = 0; j < 3; j++) {
+        m->columns *= m->params.axis[j].columns.value;
+        m->phases *= m->params.axis[j].phases;
+        taps *= m->params.axis[j].taps;
+    }
+    m->flops = 2.0 * (double)m->groups * (double)m->rows * (double)m->columns * (double)m->params.depth_u.value * (double)taps;
+    m->depth = m->params.depth_u.value * taps;
+    if (m->rows >= limit || m->columns >= limit || m->depth >= limit || m->groups >= limit || m->phases >= limit)
+        return adn_refuse(why, ANYDNN_REASON_SIZE, 0, "columns", m->columns, limit - 1,
+                          "a matrix of %lld x %lld x %lld is too large", (long long)m->rows, (long long)m->columns,
+                          (long long)m->depth);
+    m->params.a_vector = a_has_vectors(m, a);
+    m->params.b_vector = b_has_vectors(m, b);
+    if (m->phases > 1) m->depth = (m->depth + m->phases - 1) / m->phases;
+    m->params.biased = bias != NULL;
+    m->params.bias_step = bias ? bias->strides[1] : 0;
+    m->bytes = tensor_bytes(a) + tensor_bytes(b) + (double)m->groups * (double)m->rows * (double)m->columns *
+                                                       (double)m->phases * (double)anydnn_dtype_size(a->dtype);
+    return true;
+}
+
+static bool is_cpu_shape(const struct adn_variant *v) { return v->block == 1; }
+
+static void name_of(const struct adn_variant *v, char name[32])
+{
+    snprintf(name, 32, "%dx%dx%d", (int)v->constant[0], (int)v->constant[1], (int)v->constant[2]);
+}
+
+/* Tile shapes that this device's language has, in order; NULL behind the last. */
+static const struct adn_variant *shape(int dtype, const struct adn_device *device, int index)
+{
+    int i;
+    for (i = 0; i < VARIANTS; i++) {
+        if (variants[i].dtype != dtype || variants[i].constant[0] == 0) continue;
+        if (is_cpu_shape(&variants[i]) && device->backend->id != ANYDNN_BACKEND_OPENCL) continue;
+        if (index-- == 0) return &variants[i];
+    }
+    return NULL;
+}
+
+/* How a tile shape would be run. */
+struct layout {
+    const struct adn_variant *variant;
+    int64_t row_tiles, column_tiles, splits, split_depth, tiles;
+    double share;
+};
+
+/* Part of the arithmetic peak that a compute unit reaches in a full tile. */
+static double speed(const struct adn_variant *v, const struct adn_device *device)
+{
+    if (is_cpu_shape(v)) return device->info.is_cpu ? 0.35 : 0.002;
+    if (device->info.is_cpu) return 0.03;
+    return v->constant[0] >= 128 ? 0.7 : v->constant[0] >= 64 ? 0.5 : 0.35;
+}
+
+static void lay_out(const struct product *m, const struct adn_device *device, uint64_t workspace,
+                    const struct adn_variant *v, struct layout *l)
+{
+    const int64_t units = device->info.compute_units > 0 ? device->info.compute_units : 1;
+    const int64_t stage = v->constant[2], wanted = units * (is_cpu_shape(v) ? 2 : 2 * v->block / 256 + 1);
+    const double part = (double)m->groups * (double)m->rows * (double)m->columns * sizeof(float);
+    double cells;
+    l->variant = v;
+    l->row_tiles = (m->rows + v->constant[0] - 1) / v->constant[0];
+    l->column_tiles = (m->columns + v->constant[1] - 1) / v->constant[1];
+    l->tiles = m->phases * m->groups * l->row_tiles * l->column_tiles;
+    l->splits = 1;
+    l->split_depth = m->depth;
+    if (m->phases == 1 && l->tiles > 0 && l->tiles < wanted && m->depth >= 16 * stage) {
+        l->splits = smaller(smaller((wanted + l->tiles - 1) / l->tiles, m->depth / (8 * stage)), 64);
+        if (part * (double)l->splits > (double)workspace) l->splits = (int64_t)((double)workspace / part);
+        if (l->splits < 1) l->splits = 1;
+        l->split_depth = round_up((m->depth + l->splits - 1) / l->splits, stage);
+        l->splits = (m->depth + l->split_depth - 1) / l->split_depth;
+        l->tiles *= l->splits;
+    }
+    cells = 2.0 * (double)((l->tiles + units - 1) / units * units) * v->constant[0] * v->constant[1] *
+            (double)round_up(l->split_depth > 0 ? l->split_depth : 1, stage);
+    l->share = cells > 0 && m->flops > 0 ? speed(v, device) * m->flops / cells : 1e-3;
+    if (l->share > 0.9) l->share = 0.9;
+    if (l->splits == 1) l->split_depth = limit;
+}
+
+static bool choose(const struct product *m, const struct adn_problem *p, const struct adn_device *device,
+                   const char *params, struct layout *best, struct adn_refusal *why)
+{
+    const struct adn_variant *v;
+    char name[32];
+    int i;
+    best->variant = NULL;
+    for (i = 0; (v = shape(m->dtype, device, i)) != NULL; i++) {
+        struct layout l;
+        name_of(v, name);
+        if (params && strcmp(params, name) != 0) continue;
+        if (v->block > device->info.max_block_threads) continue;
+        lay_out(m, device, p->workspace_limit, v, &l);
+        if (!best->variant || l.share > best->share) *best = l;
+    }
+    if (!best->variant)
+        return adn_refuse(why, ANYDNN_REASON_DEVICE, 0, "engine", 0, 0, "this device has no tile '%s'",
+                          params ? params : "of few enough threads");
+    if (best->tiles > INT32_MAX)
+        return adn_refuse(why, ANYDNN_REASON_SIZE, 0, "tiles", best->tiles, INT32_MAX, "%lld tiles are too many",
+                          (long long)best->tiles);
+    return true;
+}
+
+static int role_of(int op, int forward_role, int data_role, int filter_role)
+{
+    return op == ANYDNN_OP_CONV_FORWARD ? forward_role : op == ANYDNN_OP_CONV_BACKWARD_DATA ? data_role : filter_role;
+}
+
+static void add_steps(struct product *m, const struct adn_problem *p, const struct layout *l,
+                      struct adn_engine_plan *plan)
+{
+    static const int32_t none[6] = { 0 };
+    struct adn_conv_igemm_params *q = &m->params;
+    const int op = p->def->op, out = role_of(op, ANYDNN_Y, ANYDNN_DX, ANYDNN_DW);
+    struct adn_step *step;
+    q->rows = (int32_t)m->rows, q->columns = (int32_t)m->columns, q->groups = (int32_t)m->groups;
+    q->row_tiles = (int32_t)l->row_tiles, q->column_tiles = (int32_t)l->column_tiles;
+    q->splits = (int32_t)l->splits, q->split_depth = (int32_t)l->split_depth;
+    q->tiles = (int32_t)l->tiles;
+    q->part = m->groups * m->rows * m->columns;
+    step = adn_add_step(plan, l->variant, (uint64_t)l->tiles, q, sizeof *q);
+    adn_step_role(step, p, role_of(op, ANYDNN_W, ANYDNN_W, ANYDNN_DY));
+    adn_step_role(step, p, role_of(op, ANYDNN_X, ANYDNN_DY, ANYDNN_X));
+    adn_step_role(step, p, ANYDNN_BIAS);
+    adn_step_role(step, p, out);
+    if (l->splits == 1) {
+        adn_step_null(step);
+        return;
+    }
+    adn_step_workspace(step, adn_book(plan, (uint64_t)(l->splits * q->part) * sizeof(float)));
+    step = adn_add_step(plan, adn_find_variant(variants, VARIANTS, "conv_igemm_sum", m->dtype, none),
+                        (uint64_t)smaller((q->part + 255) / 256, INT32_MAX), q, sizeof *q);
+    adn_step_workspace(step, 0);
+    adn_step_role(step, p, ANYDNN_BIAS);
+    adn_step_role(step, p, out);
+}
+
+static bool plan_igemm(const struct adn_problem *p, const struct adn_device *device, const char *params,
+                       struct adn_engine_plan *plan, struct adn_refusal *why)
+{
+    struct product m;
+    struct layout l;
+    if (!product_of(p, &m, why) || !choose(&m, p, device, params, &l, why)) return false;
+    name_of(l.variant, plan->params);
+    add_steps(&m, p, &l, plan);
+    plan->cost_ns = adn_estimate_ns(device, m.bytes, m.flops, l.share);
+    return true;
+}
+
+static bool candidate(const struct adn_problem *p, const struct adn_device *device, int index, char params[32])
+{
+    const struct adn_variant *v = shape(p->operand[0].t.dtype, device, index);
+    if (!v) return false;
+    name_of(v, params);
+    return true;
+}
+
+static void bind(const struct adn_problem *p, const double *scalar, const struct adn_engine_plan *plan, int step,
+                 void *params)
+{
+    struct adn_conv_igemm_params *q = params;
+    (void)plan, (void)step;
+    q->alpha = (float)scalar[adn_slot(p, ANYDNN_ALPHA)];
+    q->beta = (float)scalar[adn_slot(p, ANYDNN_BETA)];
+}
+
+const struct adn_engine adn_engine_conv_igemm = {
+    .name = "conv_igemm",
+    .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
+           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
+    .traits = ANYDNN_TRAIT_DETERMINISTIC,
+    .revision = 1,
+    .variants = variants,
+    .variant_count = VARIANTS,
+    .plan = plan_igemm,
+    .candidate = candidate,
+    .bind = bind,
+};

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels_cuda/conv_igemm.cu: convolution forward, backward data and backward filter as one gathered matrix product
+// (common/index/conv_index.h says how) over tile_gemm.cuh.
+//
+// Stages   A thread keeps one row of A and one column of B and loads some consecutive depths of both. What a depth means
+//          (offsets, coordinates) is decoded by the block's first BK threads two stages ahead into a table in shared
+//          memory. Splits of the depth write float partial sums, which conv_igemm_sum adds up in order.
+// Limits   Rows, columns, depths and tiles below 2^31; offsets are 64 bits. Grid x counts tiles.
+#include "tile_gemm.cuh"
+#include "../common/engines/conv_igemm_params.h"
+
+template <typename T, typename Tile> struct igemm_feed {
+    const adn_conv_igemm_params &p;
+    const adn_igemm_tile &t;
+    adn_igemm_depth (*table)[Tile::BK];
+    const T *a, *b;
+    int a_line, b_line, a_depth, b_depth;
+    int z, y, x;
+    bool a_live, b_live;
+    float av[Tile::EA], bv[Tile::EB];
+
+    __device__ igemm_feed(const T *a_base, const T *b_base, const adn_conv_igemm_params &params, const adn_igemm_tile &place,
+                          adn_igemm_depth (*shared)[Tile::BK])
+        : p(params), t(place), table(shared)
+    {
+        a_line = threadIdx.x % Tile::ROWS;
+        b_line = threadIdx.x % Tile::COLUMNS;
+        a_depth = threadIdx.x / Tile::ROWS * Tile::EA;
+        b_depth = threadIdx.x / Tile::COLUMNS * Tile::EB;
+        a_live = t.row + a_line < p.rows;
+        b_live = t.column + b_line < p.columns;
+        const adn_digits d = adn_igemm_column(b_live ? t.column + b_line : 0, &p);
+        z = d.z * p.axis[0].column_step + t.f[0].origin;
+        y = d.y * p.axis[1].column_step + t.f[1].origin;
+        x = d.x * p.axis[2].column_step + t.f[2].origin;
+        a = a_base + (t.a_origin + (t.row + a_line) * p.a_row);
+        b = b_base + (t.group * p.b_group + d.u * p.b_column_u + z * p.axis[0].b + y * p.axis[1].b + x * p.axis[2].b);
+    }
+
+    __device__ void prepare(int k)
+    {
+        const int e = threadIdx.x, depth = t.depth_begin + k * Tile::BK + e;
+        if (e < Tile::BK && depth < t.depth_end) table[k & 1][e] = adn_igemm_depth_of(depth, &t, &p);
+    }
+
+    __device__ bool inside(const adn_igemm_depth &r) const
+    {
+        return (unsigned)(z + r.z) < (unsigned)p.axis[0].limit && (unsigned)(y + r.y) < (unsigned)p.axis[1].limit &&
+               (unsigned)(x + r.x) < (unsigned)p.axis[2].limit;
+    }
+
+    __device__ void fetch(int k)
+    {
+        const int left = t.depth_end - t.depth_begin - k * Tile::BK;
+        const adn_igemm_depth *row = table[k & 1];
+#pragma unroll
+        for (int e = 0; e < Tile::EA; e += 4) {
+            av[e] = av[e + 1] = av[e + 2] = av[e + 3] = 0.0f;
+            if (p.a_vector) {
+                if (a_live && a_depth + e < left) adn_load4(a, row[a_depth + e].a, av + e);
+            } else {
+#pragma unroll
+                for (int i = e; i < e + 4; i++)
+                    if (a_live && a_depth + i < left) av[i] = adn_load(a, row[a_depth + i].a);
+            }
+        }
+#pragma unroll
+        for (int e = 0; e < Tile::EB; e += 4) {
+            bv[e] = bv[e + 1] = bv[e + 2] = bv[e + 3] = 0.0f;
+            if (p.b_vector) {
+                const adn_igemm_depth &r = row[b_depth + e];
+                if (b_live && b_depth + e < left && inside(r)) adn_load4(b, r.b, bv + e);
+            } else {
+#pragma unroll
+                for (int i = e; i < e + 4; i++) {
+                    const adn_igemm_depth &r = row[b_depth + i];
+                    if (b_live && b_depth + i < left && inside(r)) bv[i] = adn_load(b, r.b);
+                }
+            }
+        }
+    }
+
+    template <typename A, typename B> __device__ void stage(A &to_a, B &to_b) const
+    {
+        adn_stage_depths(to_a, a_line, a_depth, av);
+        adn_stage_depths(to_b, b_line, b_depth, bv);
+    }
+};
+
+template <typename T, typename Tile>
+__device__ void store_tile(const Tile &tile, const adn_igemm_tile &t, const T *bias, T *y, float *parts,
+                           const adn_conv_igemm_params &p)
+{
+    constexpr int TM = sizeof(tile.sum) / sizeof(tile.sum[0]), TN = sizeof(tile.sum[0]) / sizeof(float);
+    if (p.splits > 1) parts += t.split * p.part + (adn_i64)t.group * p.rows * p.columns;
+#pragma unroll
+    for (int j = 0; j < TN; j++) {
+        const int column = t.column + Tile::column(j);
+        const adn_i64 to = adn_igemm_output(column, &t, &p);
+#pragma unroll
+        for (int i = 0; i < TM; i++) {
+            const int row = t.row + Tile::row(i);
+            if (to == ADN_IGEMM_NOWHERE || row >= p.rows) continue;
+            if (p.splits > 1) {
+                parts[(adn_i64)row * p.columns + column] = tile.sum[i][j];
+                continue;
+            }
+            float v = p.alpha * tile.sum[i][j];
+            if (p.biased) v += adn_load(bias, ((adn_i64)t.group * p.rows + row) * p.bias_step);
+            const adn_i64 at = t.y_origin + to + row * p.y_row;
+            if (p.beta != 0.0f) v += p.beta * adn_load(y, at);
+            adn_store(y, at, v);
+        }
+    }
+}
+
+template <typename T, typename Tile>
+__device__ void conv_igemm(const T *a, const T *b, const T *bias, T *y, float *parts, const adn_conv_igemm_params &p)
+{
+    __shared__ typename Tile::buffers buffers;
+    __shared__ adn_igemm_depth table[2][Tile::BK];
+    for (unsigned number = blockIdx.x; number < (unsigned)p.tiles; number += gridDim.x) {
+        const adn_igemm_tile t = adn_igemm_tile_of(number, Tile::ROWS, Tile::COLUMNS, &p);
+        igemm_feed<T, Tile> feed(a, b, p, t, table);
+        const int depth = p.alpha == 0.0f ? 0 : t.depth_end - t.depth_begin;
+        Tile tile;
+        tile.run(buffers, feed, depth > 0 ? (depth + Tile::BK - 1) / Tile::BK : 0);
+        store_tile(tile, t, bias, y, parts, p);
+    }
+}
+
+// One thread for each output: partial sums in the order of the splits.
+template <typename T, int BLOCK>
+__device__ void conv_igemm_sum(const float *parts, const T *bias, T *y, const adn_conv_igemm_params &p)
+{
+    const adn_igemm_tile t = {};
+    for (adn_i64 i = (adn_i64)blockIdx.x * BLOCK + threadIdx.x; i < p.part; i += (adn_i64)gridDim.x * BLOCK) {
+        const adn_i64 line = i / p.columns;
+        const int group = (int)(line / p.rows), row = (int)(line % p.rows);
+        const adn_i64 at = group * p.y_group + p.y_origin + row * p.y_row +
+                           adn_igemm_output((int)(i - line * p.columns), &t, &p);
+        float sum = 0.0f;
+        for (int s = 0; s < p.splits; s++) sum += parts[s * p.part + i];
+        sum *= p.alpha;
+        if (p.biased) sum += adn_load(bias, line * p.bias_step);
+        if (p.beta != 0.0f) sum += p.beta * adn_load(y, at);
+        adn_store(y, at, sum);
+    }
+}
+
+// Two blocks a multiprocessor hide each other's barriers: at most 128 registers a thread of a block of 256.
+#define ADN_ENTRY_conv_igemm(name, T, block, bm, bn, bk, tm, tn, f)                                                    \
+    extern "C" __global__ void __launch_bounds__(block, 512 / block)                                                   \
+        name(const T *a, const T *b, const T *bias, T *y, float *parts, const __grid_constant__ adn_conv_igemm_params p) \
+    {                                                                                                                  \
+        static_assert(adn_tile<bm, bn, bk, tm, tn>::THREADS == block, "block");                                        \
+        conv_igemm<T, adn_tile<bm, bn, bk, tm, tn>>(a, b, bias, y, parts, p);                                          \
+    }
+#define ADN_ENTRY_conv_igemm_sum(name, T, block, a, b, c, d, e, f)                                                     \
+    ADN_KERNEL(name, block)                                                                                            \
+    (const float *parts, const T *bias, T *y, const __grid_constant__ adn_conv_igemm_params p)                         \
+    {                                                                                                                  \
+        conv_igemm_sum<T, block>(parts, bias, y, p);                                                                   \
+    }
+#define ADN_VARIANT_CL(...)
+#include "../common/engines/conv_igemm.variants"

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels_cuda/tile_gemm.cuh: the matrix product that convolution and matmul share: a block multiplies a tile of
+// BM x BN outputs over a range of depths in plain float arithmetic.
+//
+// Stages   Two buffers of BK depths each lie in shared memory, depth-major. While the block multiplies one stage, each
+//          thread holds the next one in registers (fetched before the arithmetic, stored behind it): one barrier a stage.
+// Threads  A warp is 4 x 8 threads. Thread rows and columns come in fragments of four neighbours, fragments 16 rows and
+//          32 columns apart, so that shared memory is read 16 bytes at a time without bank conflicts.
+// Feed     A type with  prepare(k): called two stages ahead, may write shared memory;  fetch(k): stage k into registers;
+//          stage(a, b): registers into the buffers. Depths behind the end are fed as zeros.
+#pragma once
+#include "prelude.cuh"
+
+template <int BM, int BN, int BK_, int TM, int TN> struct adn_tile {
+    static constexpr int ROWS = BM, COLUMNS = BN, BK = BK_;
+    static constexpr int THREADS = (BM / TM) * (BN / TN);
+    static constexpr int ACROSS = BN / (8 * TN); // warps side by side
+    static constexpr int EA = BM * BK / THREADS, EB = BN * BK / THREADS;
+    static_assert(TM % 4 == 0 && TN % 4 == 0 && THREADS % BM == 0 && THREADS % BN == 0 && EA % 4 == 0 && EB % 4 == 0,
+                  "threads take whole fragments");
+
+    struct buffers {
+        float4 a[2][BK][BM / 4];
+        float4 b[2][BK][BN / 4];
+    };
+
+    float sum[TM][TN];
+
+    __device__ static int row(int i)
+    {
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        return warp / ACROSS * (4 * TM) + i / 4 * 16 + lane / 8 * 4 + i % 4;
+    }
+    __device__ static int column(int j)
+    {
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        return warp % ACROSS * (8 * TN) + j / 4 * 32 + lane % 8 * 4 + j % 4;
+    }
+
+    __device__ void clear()
+    {
+#pragma unroll
+        for (int i = 0; i < TM; i++)
+#pragma unroll
+            for (int j = 0; j < TN; j++) sum[i][j] = 0.0f;
+    }
+
+    __device__ void multiply(const float4 (&a)[BK][BM / 4], const float4 (&b)[BK][BN / 4])
+    {
+#pragma unroll
+        for (int k = 0; k < BK; k++) {
+            float av[TM], bv[TN];
+#pragma unroll
+            for (int i = 0; i < TM; i += 4) {
+                const float4 v = a[k][row(i) / 4];
+                av[i] = v.x, av[i + 1] = v.y, av[i + 2] = v.z, av[i + 3] = v.w;
+            }
+#pragma unroll
+            for (int j = 0; j < TN; j += 4) {
+                const float4 v = b[k][column(j) / 4];
+                bv[j] = v.x, bv[j + 1] = v.y, bv[j + 2] = v.z, bv[j + 3] = v.w;
+            }
+#pragma unroll
+            for (int i = 0; i < TM; i++)
+#pragma unroll
+                for (int j = 0; j < TN; j++) sum[i][j] += av[i] * bv[j];
+        }
+    }
+
+    template <typename Feed> __device__ void run(buffers &s, Feed &feed, int stages)
+    {
+        clear();
+        if (stages > 0) {
+            feed.prepare(0);
+            feed.prepare(1);
+            __syncthreads();
+            feed.fetch(0);
+            feed.stage(s.a[0], s.b[0]);
+            __syncthreads();
+        }
+        for (int k = 0; k < stages; k++) {
+            const int now = k & 1;
+            feed.prepare(k + 2);
+            if (k + 1 < stages) feed.fetch(k + 1);
+            multiply(s.a[now], s.b[now]);
+            if (k + 1 < stages) feed.stage(s.a[now ^ 1], s.b[now ^ 1]);
+            __syncthreads();
+        }
+    }
+};
+
+// Four elements from an address aligned to four of them.
+__device__ __forceinline__ void adn_load4(const float *p, adn_i64 i, float *v)
+{
+    const float4 q = *reinterpret_cast<const float4 *>(p + i);
+    v[0] = q.x, v[1] = q.y, v[2] = q.z, v[3] = q.w;
+}
+template <typename T> __device__ __forceinline__ void adn_load4(const T *p, adn_i64 i, float *v)
+{
+    const uint2 q = *reinterpret_cast<const uint2 *>(p + i);
+    const T *h = reinterpret_cast<const T *>(&q);
+#pragma unroll
+    for (int e = 0; e < 4; e++) v[e] = adn_load(h, e);
+}
+
+// Stage of a thread that holds one row (or column) and N consecutive depths from `depth` on.
+template <int N, int BK, int W> __device__ __forceinline__ void adn_stage_depths(float4 (&to)[BK][W], int line, int depth,
+                                                                                 const float (&v)[N])
+{
+    float *p = reinterpret_cast<float *>(&to[0][0]) + line;
+#pragma unroll
+    for (int e = 0; e < N; e++) p[(depth + e) * (4 * W)] = v[e];
+}
