@@ -194,6 +194,7 @@ struct anydnn_plan {
     struct adn_engine_plan body;
     struct adn_kernel *kernel[ADN_MAX_STEPS]; /* of body.step[] */
     int references; /* atomic */
+    bool cached;    /* made by a one-shot call: the context owns it, so it does not hold the context */
 };
 
 struct adn_engine {

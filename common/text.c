@@ -121,7 +121,7 @@ static void put_key(struct writer *w, const struct adn_problem *p, const struct 
 
 static void put_alignment(struct writer *w, const struct adn_problem *p)
 {
-    int32_t all[ADN_MAX_ROLES];
+    int32_t all[ADN_MAX_ROLES] = { 0 };
     int count = 0, i;
     bool same = true;
     for (i = 0; i < p->slots; i++)

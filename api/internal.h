@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * api/internal.h: what the files behind the public headers share. */
+#ifndef ADN_API_INTERNAL_H
+#define ADN_API_INTERNAL_H
+#include "common/backend.h"
+
+/* The device list, built at the first call. */
+const struct adn_device *adn_devices(int *count);
+
+/* Reference counting of contexts: streams, events and plans each hold one. */
+void adn_context_retain(anydnn_context *context);
+void adn_context_release(anydnn_context *context);
+
+/* Makes a context on a device; `native` as for adn_backend.open. */
+anydnn_status adn_context_create(const struct adn_device *device, void *native, const anydnn_open_options *options,
+                                 anydnn_context **context);
+/* Makes a stream; `wrap` and `native` as for adn_backend.stream_create. */
+anydnn_status adn_stream_make(anydnn_context *context, bool wrap, void *native, uint64_t workspace_bytes,
+                              anydnn_stream **stream);
+
+#define ADN_NOT_NULL(pointer)                                                                                          \
+    do {                                                                                                               \
+        if (!(pointer)) return adn_fail(ANYDNN_INVALID, "%s: %s is NULL; accepted: not NULL", __func__, #pointer);       \
+    } while (0)
+
+/* `bytes` from mem.offset on must lie in a memory of the context's kind. */
+anydnn_status adn_check_memory(const anydnn_context *context, const anydnn_mem *mem, uint64_t bytes, const char *name);
+
+/* Plan cache of one-shot calls (api/cache.c). find returns a retained plan or NULL. */
+struct adn_plan_cache *adn_cache_create(int capacity); /* NULL: out of memory */
+void adn_cache_destroy(struct adn_plan_cache *cache);  /* NULL allowed */
+anydnn_plan *adn_cache_find(struct adn_plan_cache *cache, const struct adn_problem *p, uint64_t hash);
+void adn_cache_insert(struct adn_plan_cache *cache, anydnn_plan *plan, uint64_t hash);
+
+/* Makes a plan for a settled problem. */
+anydnn_status adn_plan_make(anydnn_context *context, const struct adn_problem *p, bool cached, anydnn_plan **plan);
+
+#endif
