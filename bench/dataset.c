@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef HAVE_ZLIB
+#ifdef ANYDNN_HAVE_ZLIB
 #include <zlib.h>
 #endif
 
@@ -30,7 +30,7 @@ static bool fail(struct dataset *data, const char *format, ...)
     return false;
 }
 
-#ifdef HAVE_ZLIB
+#ifdef ANYDNN_HAVE_ZLIB
 typedef gzFile source; /* reads plain files as well */
 static source source_open(const char *path) { return gzopen(path, "rb"); }
 static long source_read(source file, void *to, unsigned size) { return gzread(file, to, size); }

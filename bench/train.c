@@ -24,8 +24,12 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Where the images are looked for: in the source tree, then where they were installed. */
 #ifndef ANYDNN_DATA_DIR
 #define ANYDNN_DATA_DIR "api/examples"
+#endif
+#ifndef ANYDNN_INSTALLED_DATA_DIR
+#define ANYDNN_INSTALLED_DATA_DIR ANYDNN_DATA_DIR
 #endif
 
 static const char usage[] =
@@ -451,8 +455,12 @@ static void print_table(const struct outcome *outcomes, int count)
 
 static bool load_data(const struct settings *settings, struct dataset *data)
 {
-    const bool good = settings->folder ? dataset_read_mnist(settings->folder, data)
-                                       : dataset_read_digits(settings->digits, settings->options.seed, data);
+    const char *digits = settings->digits;
+    bool good;
+    if (!digits) digits = access(ANYDNN_DATA_DIR "/digits.csv.gz", R_OK) == 0 ? ANYDNN_DATA_DIR "/digits.csv.gz"
+                                                                              : ANYDNN_INSTALLED_DATA_DIR "/digits.csv.gz";
+    good = settings->folder ? dataset_read_mnist(settings->folder, data)
+                            : dataset_read_digits(digits, settings->options.seed, data);
     if (!good) fprintf(stderr, "anydnn train: %s\n", data->error);
     else if (data->train.count < settings->options.batch) {
         fprintf(stderr, "anydnn train: %d training images are fewer than a batch of %d\n", data->train.count,
@@ -465,7 +473,7 @@ static bool load_data(const struct settings *settings, struct dataset *data)
 
 int anydnn_train_main(int argc, char **argv)
 {
-    struct settings settings = { "all", ANYDNN_DATA_DIR "/digits.csv.gz", NULL, NULL, false, { 0, 0, 0, 0 } };
+    struct settings settings = { "all", NULL, NULL, NULL, false, { 0, 0, 0, 0 } };
     struct outcome outcomes[MAX_DEVICES];
     struct reference reference;
     struct dataset data;
