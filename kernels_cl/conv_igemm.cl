@@ -127,6 +127,7 @@ ADN_KERNEL(conv_igemm)(ADN_IN(a), ADN_IN(b), ADN_IN(bias), ADN_OUT(y), ADN_OUT(p
         int i, j;
         f.p = &p, f.t = &t, f.table = table;
         feed_init(&f, id, a, b);
+        adn_tile_clear(sum);
         adn_tile_run(id, (__local float *)a_buffer, (__local float *)b_buffer, &f,
                      depth > 0 ? (depth + ADN_TILE_DEPTH - 1) / ADN_TILE_DEPTH : 0, sum);
         for (j = 0; j < ADN_TN; j++) {

@@ -124,6 +124,7 @@ __device__ void conv_igemm(const T *a, const T *b, const T *bias, T *y, float *p
         igemm_feed<T, Tile> feed(a, b, p, t, table);
         const int depth = p.alpha == 0.0f ? 0 : t.depth_end - t.depth_begin;
         Tile tile;
+        tile.clear();
         tile.run(buffers, feed, depth > 0 ? (depth + Tile::BK - 1) / Tile::BK : 0);
         store_tile(tile, t, bias, y, parts, p);
     }

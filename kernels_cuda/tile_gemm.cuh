@@ -67,9 +67,9 @@ template <int BM, int BN, int BK_, int TM, int TN> struct adn_tile {
         }
     }
 
+    // Adds `stages` stages to the sums; `stages` is the same in the whole block.
     template <typename Feed> __device__ void run(buffers &s, Feed &feed, int stages)
     {
-        clear();
         if (stages > 0) {
             feed.prepare(0);
             feed.prepare(1);

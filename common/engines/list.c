@@ -4,16 +4,22 @@
 #include "common/backend.h"
 
 extern const struct adn_engine adn_engine_eltwise;
+extern const struct adn_engine adn_engine_reduce;
 extern const struct adn_engine adn_engine_pool;
 extern const struct adn_engine adn_engine_softmax;
+extern const struct adn_engine adn_engine_batchnorm;
 extern const struct adn_engine adn_engine_conv_igemm;
 extern const struct adn_engine adn_engine_conv_direct;
+extern const struct adn_engine adn_engine_matmul_tile;
 
 const struct adn_engine *const adn_shared_engines[] = {
     &adn_engine_conv_igemm,
     &adn_engine_conv_direct,
+    &adn_engine_matmul_tile,
     &adn_engine_eltwise,
+    &adn_engine_reduce,
     &adn_engine_pool,
     &adn_engine_softmax,
+    &adn_engine_batchnorm,
     NULL
 };

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * common/engines/matmul_tile.c: matmul in plain float arithmetic, any strides and batches. Parameters: the tile,
+ * "128x128x8". Takes every legal problem.
+ *
+ * Batches  that b shares and whose rows follow on in a and y become rows of one product.
+ * Tiles    Rows of matmul_tile.variants; those of one work item (matmul_tile_cpu) are for CPUs behind OpenCL.
+ * Splits   Where tiles are too few for the device, the depth is cut and float partial sums go to the workspace, as far as
+ *          its limit allows; a second step adds them up in order. */
+#include "common/backend.h"
+#include "matmul_tile_params.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ADN_VARIANT(kernel, dtype, block, a, b, c, d, e, f)                                                            \
+    { "matmul_tile", #kernel, #dtype, ANYDNN_##dtype, block, { a, b, c, d, e, f } },
+#define ADN_VARIANT_CL ADN_VARIANT
+static const struct adn_variant variants[] = {
+#include "matmul_tile.variants"
+};
+enum { VARIANTS = sizeof variants / sizeof variants[0] };
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t ceil_div(int64_t n, int64_t unit) { return n / unit + (n % unit != 0); }
+
+/* Stride of an axis; 0 where it has one element, so that broadcast and any stride there are harmless. */
+static int64_t stride_of(const anydnn_tensor *t, int axis) { return t->dims[axis] == 1 ? 0 : t->strides[axis]; }
+
+/* Batch axes, those that continue the rows folded into them. */
+static void fill_batches(const anydnn_tensor *a, const anydnn_tensor *b, const anydnn_tensor *y,
+                         struct adn_matmul_tile_params *q)
+{
+    bool folding = true;
+    int axis, i;
+    q->batches = 1;
+    for (axis = y->ndim - 3; axis >= 0; axis--) {
+        const int64_t size = y->dims[axis], as = stride_of(a, axis), bs = stride_of(b, axis), ys = stride_of(y, axis);
+        if (size == 1) continue;
+        folding = folding && bs == 0 && as == q->rows * q->a_row && ys == q->rows * q->y_row;
+        if (folding) {
+            q->rows *= size;
+            continue;
+        }
+        i = q->batch_rank++;
+        q->batches *= size;
+        q->batch_size[i] = size, q->a_batch[i] = as, q->b_batch[i] = bs, q->y_batch[i] = ys;
+    }
+    for (i = 0; i < q->batch_rank / 2; i++) {
+        const int j = q->batch_rank - 1 - i;
+        const int64_t keep[4] = { q->batch_size[i], q->a_batch[i], q->b_batch[i], q->y_batch[i] };
+        q->batch_size[i] = q->batch_size[j], q->a_batch[i] = q->a_batch[j];
+        q->b_batch[i] = q->b_batch[j], q->y_batch[i] = q->y_batch[j];
+        q->batch_size[j] = keep[0], q->a_batch[j] = keep[1], q->b_batch[j] = keep[2], q->y_batch[j] = keep[3];
+    }
+}
+
+/* How an operand may be loaded: 1 or 2 where four depths or four lines lie side by side, aligned to four elements. */
+static int32_t mode_of(const anydnn_tensor *t, const struct adn_matmul_tile_params *q, const int64_t *batch,
+                       int64_t lines, int64_t line_step, int64_t depth_step)
+{
+    int i;
+    if (t->alignment < 4 * (int32_t)anydnn_dtype_size(t->dtype)) return 0;
+    for (i = 0; i < q->batch_rank; i++)
+        if (batch[i] % 4) return 0;
+    if (depth_step == 1 && q->depth % 4 == 0 && (lines == 1 || line_step % 4 == 0)) return 1;
+    if (line_step == 1 && lines % 4 == 0 && (q->depth == 1 || depth_step % 4 == 0)) return 2;
+    return 0;
+}
+
+static void fill(const struct adn_problem *p, struct adn_matmul_tile_params *q)
+{
+    const anydnn_tensor *a = adn_tensor(p, ANYDNN_A), *b = adn_tensor(p, ANYDNN_B), *y = adn_tensor(p, ANYDNN_Y);
+    const anydnn_tensor *bias = adn_tensor(p, ANYDNN_BIAS);
+    const int last = y->ndim - 1, ta = p->desc.matmul.trans_a != 0, tb = p->desc.matmul.trans_b != 0;
+    q->rows = y->dims[last - 1];
+    q->columns = y->dims[last];
+    q->depth = a->dims[last - ta];
+    q->a_row = a->strides[last - 1 + ta], q->a_depth = a->strides[last - ta];
+    q->b_depth = b->strides[last - 1 + tb], q->b_column = b->strides[last - tb];
+    q->y_row = y->strides[last - 1], q->y_column = y->strides[last];
+    q->biased = bias != NULL;
+    q->bias_step = bias ? bias->strides[last] : 0;
+    fill_batches(a, b, y, q);
+    q->part = q->batches * q->rows * q->columns;
+    q->a_mode = mode_of(a, q, q->a_batch, q->rows, q->a_row, q->a_depth);
+    q->b_mode = mode_of(b, q, q->b_batch, q->columns, q->b_column, q->b_depth);
+}
+
+static bool is_cpu_shape(const struct adn_variant *v) { return v->block == 1; }
+
+static void name_of(const struct adn_variant *v, char name[32])
+{
+    snprintf(name, 32, "%dx%dx%d", (int)v->constant[0], (int)v->constant[1], (int)v->constant[2]);
+}
+
+/* Tile shapes that this device's language has, in order; NULL behind the last. */
+static const struct adn_variant *shape(int dtype, const struct adn_device *device, int index)
+{
+    int i;
+    for (i = 0; i < VARIANTS; i++) {
+        if (variants[i].dtype != dtype || variants[i].constant[0] == 0) continue;
+        if (is_cpu_shape(&variants[i]) && device->backend->id != ANYDNN_BACKEND_OPENCL) continue;
+        if (index-- == 0) return &variants[i];
+    }
+    return NULL;
+}
+
+/* Part of the arithmetic peak that a compute unit reaches in a full tile. */
+static double speed(const struct adn_variant *v, const struct adn_device *device)
+{
+    if (is_cpu_shape(v)) return device->info.is_cpu ? (v->constant[0] > 48 ? 0.7 : 0.5) : 0.002;
+    if (device->info.is_cpu) return 0.03;
+    return v->constant[0] >= 128 ? 0.8 : v->constant[0] >= 64 ? 0.55 : 0.4;
+}
+
+/* Tiles and splits of a shape, into *q; returns the share of the peak that it would reach. */
+static double lay_out(struct adn_matmul_tile_params *q, const struct adn_device *device, uint64_t workspace,
+                      const struct adn_variant *v)
+{
+    const int64_t units = device->info.compute_units > 0 ? device->info.compute_units : 1;
+    const int64_t stage = v->constant[2], wanted = units * (is_cpu_shape(v) ? 2 : 2 * v->block / 256 + 1);
+    const double part = (double)q->part * sizeof(float);
+    double cells, share;
+    q->row_tiles = ceil_div(q->rows, v->constant[0]);
+    q->column_tiles = ceil_div(q->columns, v->constant[1]);
+    q->tiles = q->batches * q->row_tiles * q->column_tiles;
+    q->splits = 1;
+    q->split_depth = q->depth;
+    if (q->tiles > 0 && q->tiles < wanted && q->depth >= 16 * stage) {
+        q->splits = smaller(smaller(ceil_div(wanted, q->tiles), q->depth / (8 * stage)), 64);
+        if (part * (double)q->splits > (double)workspace) q->splits = (int64_t)((double)workspace / part);
+        if (q->splits < 1) q->splits = 1;
+        q->split_depth = ceil_div(ceil_div(q->depth, q->splits), stage) * stage;
+        q->splits = ceil_div(q->depth, q->split_depth);
+        q->tiles *= q->splits;
+    }
+    cells = (double)(ceil_div(q->tiles, units) * units) * v->constant[0] * v->constant[1] *
+            (double)(ceil_div(q->split_depth, stage) * stage);
+    share = cells > 0 ? speed(v, device) * (double)q->part * (double)q->depth / cells : 1e-3;
+    return share > 1e-6 ? share : 1e-6;
+}
+
+static const struct adn_variant *choose(struct adn_matmul_tile_params *q, int dtype, const struct adn_problem *p,
+                                        const struct adn_device *device, const char *params, double *share)
+{
+    const struct adn_variant *v, *best = NULL;
+    char name[32];
+    int i;
+    for (i = 0; (v = shape(dtype, device, i)) != NULL; i++) {
+        double s;
+        name_of(v, name);
+        if ((params && strcmp(params, name) != 0) || v->block > device->info.max_block_threads) continue;
+        s = lay_out(q, device, p->workspace_limit, v);
+        if (!best || s > *share) best = v, *share = s;
+    }
+    if (best) lay_out(q, device, p->workspace_limit, best);
+    return best;
+}
+
+static bool plan_tile(const struct adn_problem *p, const struct adn_device *device, const char *params,
+                      struct adn_engine_plan *plan, struct adn_refusal *why)
+{
+    static const int32_t none[6] = { 0 };
+    struct adn_matmul_tile_params q = { 0 };
+    const int dtype = adn_tensor(p, ANYDNN_Y)->dtype;
+    const struct adn_variant *v;
+    struct adn_step *step;
+    double share = 0, bytes;
+    fill(p, &q);
+    v = choose(&q, dtype, p, device, params, &share);
+    if (!v)
+        return adn_refuse(why, ANYDNN_REASON_DEVICE, 0, "engine", 0, 0, "this device has no tile '%s'",
+                          params ? params : "of few enough threads");
+    name_of(v, plan->params);
+    step = adn_add_step(plan, v, (uint64_t)smaller(q.tiles, INT32_MAX), &q, sizeof q);
+    adn_step_role(step, p, ANYDNN_A);
+    adn_step_role(step, p, ANYDNN_B);
+    adn_step_role(step, p, ANYDNN_BIAS);
+    adn_step_role(step, p, ANYDNN_Y);
+    if (q.splits == 1) {
+        adn_step_null(step);
+    } else {
+        adn_step_workspace(step, adn_book(plan, (uint64_t)(q.splits * q.part) * sizeof(float)));
+        step = adn_add_step(plan, adn_find_variant(variants, VARIANTS, "matmul_tile_sum", dtype, none),
+                            (uint64_t)smaller(ceil_div(q.part, 256), INT32_MAX), &q, sizeof q);
+        adn_step_workspace(step, 0);
+        adn_step_role(step, p, ANYDNN_BIAS);
+        adn_step_role(step, p, ANYDNN_Y);
+    }
+    bytes = (double)q.part + (double)q.batches * (double)q.depth * (double)(q.rows + q.columns);
+    plan->cost_ns = adn_estimate_ns(device, bytes * (double)anydnn_dtype_size(dtype),
+                                    2.0 * (double)q.part * (double)q.depth, share);
+    return true;
+}
+
+static bool candidate(const struct adn_problem *p, const struct adn_device *device, int index, char params[32])
+{
+    const struct adn_variant *v = shape(adn_tensor(p, ANYDNN_Y)->dtype, device, index);
+    if (!v) return false;
+    name_of(v, params);
+    return true;
+}
+
+static void bind(const struct adn_problem *p, const double *scalar, const struct adn_engine_plan *plan, int step,
+                 void *params)
+{
+    struct adn_matmul_tile_params *q = params;
+    (void)plan, (void)step;
+    q->alpha = (float)scalar[adn_slot(p, ANYDNN_ALPHA)];
+    q->beta = (float)scalar[adn_slot(p, ANYDNN_BETA)];
+}
+
+const struct adn_engine adn_engine_matmul_tile = {
+    .name = "matmul_tile",
+    .ops = ADN_OP_BIT(ANYDNN_OP_MATMUL),
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
+    .revision = 1,
+    .variants = variants,
+    .variant_count = VARIANTS,
+    .plan = plan_tile,
+    .candidate = candidate,
+    .bind = bind,
+};
