@@ -101,14 +101,20 @@ static double sample(const struct trial *t, const struct operand *o, int64_t i)
     return bits % 16 == 0 ? 0 : u;
 }
 
-/* With alpha = 0 the inputs must not be read: they are made NaN where no output depends on them otherwise. */
-static bool must_not_be_read(const struct trial *t, const struct operand *o)
+bool trial_reads_nothing(const struct trial *t)
 {
     int i;
-    if (o->written || o->role == ANYDNN_BIAS || value_is_integer(o->tensor.dtype)) return false;
     if (!trial_is_scaled(t) || trial_scalar(t, ANYDNN_ALPHA, 1) != 0 || t->op.head.op == ANYDNN_OP_BINARY) return false;
     for (i = 0; i < t->operands; i++)
         if (t->operand[i].written && !(t->operand[i].flags & ANYDNN_ROLE_SCALED)) return false;
+    return true;
+}
+
+/* Inputs that must not be read are made NaN, but for a bias, which alpha does not scale. */
+static bool must_not_be_read(const struct trial *t, const struct operand *o)
+{
+    int i;
+    if (o->written || o->role == ANYDNN_BIAS || value_is_integer(o->tensor.dtype) || !trial_reads_nothing(t)) return false;
     for (i = 0; i < t->operands; i++) /* an old output in the same place is read */
         if (t->operand[i].written && t->operand[i].root == o->root) return false;
     return true;

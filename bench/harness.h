@@ -81,6 +81,9 @@ double trial_scalar(const struct trial *trial, int role, double otherwise);
 /* True where the operation has outputs that alpha and beta scale. */
 bool trial_is_scaled(const struct trial *trial);
 
+/* True where alpha = 0 says that no input may be read. */
+bool trial_reads_nothing(const struct trial *trial);
+
 /* Fills `initial` of every operand (fill.c). `reference` is needed where data follow from other data (indices). */
 anydnn_status trial_fill(struct trial *trial, struct device *reference);
 
