@@ -91,7 +91,8 @@ anydnn_status adn_cuda_adopt(void *native, void *native_device, struct adn_devic
     ADN_TRY(adn_cuda_enter(&scope, native));
     status = ADN_CU(cuCtxGetDevice, &handle);
     if (status == ANYDNN_OK) {
-        device->ordinal = handle;
+        device->ordinal = handle; /* the driver numbers its handles like its devices */
+        snprintf(device->info.id, sizeof device->info.id, "cuda:%d", device->ordinal);
         status = describe(handle, device);
     }
     adn_cuda_leave(&scope);

@@ -40,9 +40,9 @@ void adn_cuda_stream_destroy(anydnn_stream *stream)
     struct adn_cuda_stream *own = stream->native;
     struct adn_cuda_scope scope;
     int capturing = 0;
-    adn_cuda_enter(&scope, adn_cuda_of(stream->context)->handle);
+    const bool entered = adn_cuda_enter(&scope, adn_cuda_of(stream->context)->handle) == ANYDNN_OK;
     /* Waiting for a stream that is being captured would break the caller's capture, and nothing of it runs yet. */
-    if (adn_cuda_driver.cuStreamIsCapturing(own->handle, &capturing) == CUDA_SUCCESS && !capturing)
+    if (entered && adn_cuda_driver.cuStreamIsCapturing(own->handle, &capturing) == CUDA_SUCCESS && !capturing)
         adn_cuda_driver.cuStreamSynchronize(own->handle);
     if (own->owned) adn_cuda_driver.cuStreamDestroy(own->handle);
     adn_cuda_leave(&scope);
