@@ -4,8 +4,9 @@
  * A work item of forward and backward data is a row of outputs (along the last spatial axis) of up to four channels,
  * kept as sums in double on the stack. Stages: for each filter tap the range of outputs whose input lies inside is found
  * once; then the tile adds factor * input row for every reduced channel; then alpha, bias and beta, and one rounding.
- * A work item of backward filter is one tap and input channel of up to four filters: 16 partial sums each along the
- * rows, added in order at the end.
+ * A work item of backward filter is one tap of up to four filters and 64 input channels, to whose sums every output
+ * position adds dy * x; with few input channels it is one channel, with 16 partial sums for each filter along the rows,
+ * added in order at the end.
  * Any strides, groups, pads, dilations, flipped filters. The order of additions depends on the problem alone. */
 #include "engines.h"
 #include "tile.h"
@@ -21,6 +22,7 @@ struct conv_job {
     double alpha, beta;
     int64_t cg, kg; /* channels of a group */
     int64_t blocks; /* of four output channels in a group */
+    int64_t c_blocks, c_block; /* backward filter: blocks of input channels in a group, and their size */
     adn_tile_add_fn add;
     adn_tile_dot_fn dot;
 };
@@ -201,25 +203,72 @@ static void backward_data(void *argument, int64_t first, int64_t last)
 
 /* ---- Backward filter. ---- */
 
-/* Sums over all images and output rows for tap (t, r, s), input channel c and tile->rows filters from k on. */
-static void filter_sums(const struct conv_job *job, struct adn_tile *tile, double (*lane)[ADN_TILE_LANES], int64_t k,
-                        int64_t c, int64_t t, int64_t r, int64_t s)
+/* Calls the inner loop for every image and output slice of tap (t, r, s): by rows, whose outputs q..q_end-1 are the
+ * columns of a dot (rows along `depth`), or by rows whose outputs are the depth of an add (channels along the columns). */
+static void filter_sums(const struct conv_job *job, struct adn_tile *tile, double (*sum)[ADN_TILE_COLUMNS],
+                        double (*lane)[ADN_TILE_LANES], int64_t k, int64_t c, const int64_t at[3])
 {
     const struct adn_conv_geometry *g = &job->g;
-    int64_t n, o, p, p_end, q, q_end;
-    outputs_of(g, 1, r, 0, g->in[1], &p, &p_end);
-    outputs_of(g, 2, s, 0, g->in[2], &q, &q_end);
-    tile->depth = p_end - p;
-    tile->count = q_end - q;
+    int64_t n, o, p, p_end, q, q_end, line;
+    outputs_of(g, 1, at[1], 0, g->in[1], &p, &p_end);
+    outputs_of(g, 2, at[2], 0, g->in[2], &q, &q_end);
+    if (p >= p_end || q >= q_end) return;
     for (n = 0; n < g->n; n++)
         for (o = 0; o < g->out[0]; o++) {
-            const int64_t d = input_of(g, 0, o, t);
+            const int64_t d = input_of(g, 0, o, at[0]);
             if (d < 0 || d >= g->in[0]) continue;
             tile->factor_at = n * g->ys[0] + k * g->ys[1] + o * g->ys[2] + p * g->ys[3] + q * g->ys[4];
-            tile->source_at = n * g->xs[0] + c * g->xs[1] + d * g->xs[2] + input_of(g, 1, p, r) * g->xs[3] +
-                              input_of(g, 2, q, s) * g->xs[4];
-            job->dot(tile, lane);
+            tile->source_at = n * g->xs[0] + c * g->xs[1] + d * g->xs[2] + input_of(g, 1, p, at[1]) * g->xs[3] +
+                              input_of(g, 2, q, at[2]) * g->xs[4];
+            if (lane) {
+                tile->depth = p_end - p;
+                tile->count = q_end - q;
+                job->dot(tile, lane);
+                continue;
+            }
+            tile->depth = q_end - q;
+            for (line = p; line < p_end; line++) {
+                job->add(tile, sum);
+                tile->factor_at += g->ys[3];
+                tile->source_at += g->stride[1] * g->xs[3];
+            }
         }
+}
+
+/* Few input channels: one of them for each item. */
+static void filter_by_rows(const struct conv_job *job, int rows, int64_t k, int64_t c, int64_t c_in,
+                           const int64_t at[3], int64_t w_at)
+{
+    const struct adn_conv_geometry *g = &job->g;
+    double lane[ADN_TILE_ROWS][ADN_TILE_LANES] = { { 0 } };
+    struct adn_tile tile = { .rows = rows, .factor = job->a, .factor_row = g->ys[1], .factor_depth = g->ys[3],
+                             .factor_step = g->ys[4], .source = job->b, .source_depth = g->stride[1] * g->xs[3],
+                             .source_step = g->stride[2] * g->xs[4] };
+    int j, i;
+    filter_sums(job, &tile, NULL, lane, k, c_in, at);
+    for (j = 0; j < rows; j++) {
+        double sum = 0;
+        for (i = 0; i < ADN_TILE_LANES; i++) sum += lane[j][i];
+        adn_store_scaled(job->out, job->dtype, w_at + j * g->ws[0] + c * g->ws[1], job->alpha * sum, job->beta);
+    }
+}
+
+static void filter_by_channels(const struct conv_job *job, int rows, int64_t k, int64_t c, int64_t c_in,
+                               const int64_t at[3], int64_t w_at)
+{
+    const struct adn_conv_geometry *g = &job->g;
+    double sum[ADN_TILE_ROWS][ADN_TILE_COLUMNS];
+    struct adn_tile tile = { .rows = rows, .count = least(ADN_TILE_COLUMNS, job->cg - c), .factor = job->a,
+                             .factor_row = g->ys[1], .factor_depth = g->ys[4], .source = job->b,
+                             .source_depth = g->stride[2] * g->xs[4], .source_step = g->xs[1], .sum_step = 1 };
+    int64_t i;
+    int j;
+    clear(sum, rows, tile.count);
+    filter_sums(job, &tile, sum, NULL, k, c_in, at);
+    for (j = 0; j < rows; j++)
+        for (i = 0; i < tile.count; i++)
+            adn_store_scaled(job->out, job->dtype, w_at + j * g->ws[0] + (c + i) * g->ws[1], job->alpha * sum[j][i],
+                             job->beta);
 }
 
 static void backward_filter(void *argument, int64_t first, int64_t last)
@@ -227,24 +276,22 @@ static void backward_filter(void *argument, int64_t first, int64_t last)
     const struct conv_job *job = argument;
     const struct adn_conv_geometry *g = &job->g;
     int64_t item;
-    int j, i;
     for (item = first; item < last; item++) {
-        int64_t rest = item;
-        const int64_t s = digit(&rest, g->filter[2]), r = digit(&rest, g->filter[1]), t = digit(&rest, g->filter[0]);
-        const int64_t c = digit(&rest, job->cg), block = digit(&rest, job->blocks), group = rest;
-        const int64_t k = group * job->kg + block * ADN_TILE_ROWS;
-        const int rows = (int)least(ADN_TILE_ROWS, job->kg - block * ADN_TILE_ROWS);
-        double lane[ADN_TILE_ROWS][ADN_TILE_LANES] = { { 0 } };
-        struct adn_tile tile = { .rows = rows, .factor = job->a, .factor_row = g->ys[1], .factor_depth = g->ys[3],
-                                 .factor_step = g->ys[4], .source = job->b, .source_depth = g->stride[1] * g->xs[3],
-                                 .source_step = g->stride[2] * g->xs[4] };
-        filter_sums(job, &tile, lane, k, group * job->cg + c, t, r, s);
-        for (j = 0; j < rows; j++) {
-            double sum = 0;
-            for (i = 0; i < ADN_TILE_LANES; i++) sum += lane[j][i];
-            adn_store_scaled(job->out, job->dtype, (k + j) * g->ws[0] + c * g->ws[1] + tap(g, t, r, s),
-                             job->alpha * sum, job->beta);
-        }
+        int64_t rest = item, at[3], c, block, group, k, w_at;
+        int rows;
+        at[2] = digit(&rest, g->filter[2]);
+        at[1] = digit(&rest, g->filter[1]);
+        at[0] = digit(&rest, g->filter[0]);
+        c = digit(&rest, job->c_blocks) * job->c_block;
+        block = digit(&rest, job->blocks);
+        group = rest;
+        k = group * job->kg + block * ADN_TILE_ROWS;
+        rows = (int)least(ADN_TILE_ROWS, job->kg - block * ADN_TILE_ROWS);
+        w_at = k * g->ws[0] + tap(g, at[0], at[1], at[2]);
+        if (job->c_block == 1)
+            filter_by_rows(job, rows, k, c, group * job->cg + c, at, w_at);
+        else
+            filter_by_channels(job, rows, k, c, group * job->cg + c, at, w_at);
     }
 }
 
@@ -257,6 +304,8 @@ static void dispatch(struct conv_job *job, int op, struct adn_pool *pool)
     const int64_t taps = g->filter[0] * g->filter[1] * g->filter[2];
     const int64_t channels = op == ANYDNN_OP_CONV_BACKWARD_DATA ? job->cg : job->kg;
     job->blocks = (channels + ADN_TILE_ROWS - 1) / ADN_TILE_ROWS;
+    job->c_block = job->cg < 8 ? 1 : least(job->cg, ADN_TILE_COLUMNS);
+    job->c_blocks = (job->cg + job->c_block - 1) / job->c_block;
     if (op == ANYDNN_OP_CONV_FORWARD)
         adn_pool_for(pool, g->n * g->groups * job->blocks * g->out[0] * g->out[1],
                      2 * (double)g->out[2] * ((double)taps * (double)job->cg + 4), forward, job);
@@ -264,8 +313,9 @@ static void dispatch(struct conv_job *job, int op, struct adn_pool *pool)
         adn_pool_for(pool, g->n * g->groups * job->blocks * g->in[0] * g->in[1],
                      2 * (double)g->in[2] * ((double)taps * (double)job->kg + 4), backward_data, job);
     else
-        adn_pool_for(pool, g->groups * job->blocks * job->cg * taps,
-                     2 * ((double)(g->n * g->out[0] * g->out[1]) * (double)g->out[2] + 4), backward_filter, job);
+        adn_pool_for(pool, g->groups * job->blocks * job->c_blocks * taps,
+                     2 * (double)job->c_block * ((double)(g->n * g->out[0] * g->out[1]) * (double)g->out[2] + 4),
+                     backward_filter, job);
 }
 
 static anydnn_status run_bias(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments)

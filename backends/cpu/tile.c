@@ -58,32 +58,50 @@ ADN_ALWAYS_INLINE void add(const struct adn_tile *t, double (*sum)[ADN_TILE_COLU
     }
 }
 
-ADN_ALWAYS_INLINE void load_row(double *restrict row, const void *restrict data, int dtype, int64_t at, int64_t step,
-                                int64_t count)
+/* One stretch of at most ADN_TILE_LANES columns of the four (or fewer) rows. */
+ADN_ALWAYS_INLINE void dot_four(const struct adn_tile *t, double (*lane)[ADN_TILE_LANES], int dtype, int64_t factor_at,
+                                int64_t factor_step, int64_t source_at, int64_t source_step, int64_t width)
 {
+    double *restrict l0 = lane[0], *restrict l1 = lane[1], *restrict l2 = lane[2], *restrict l3 = lane[3];
+    const int64_t a1 = factor_at + t->factor_row, a2 = a1 + t->factor_row, a3 = a2 + t->factor_row;
+    const void *restrict factor = t->factor, *restrict source = t->source;
     int64_t i;
-    if (step == 1)
-        for (i = 0; i < count; i++) row[i] = adn_load(data, dtype, at + i);
-    else
-        for (i = 0; i < count; i++) row[i] = adn_load(data, dtype, at + i * step);
+    for (i = 0; i < width; i++) {
+        const double v = adn_load(source, dtype, source_at + i * source_step);
+        l0[i] += v * adn_load(factor, dtype, factor_at + i * factor_step);
+        l1[i] += v * adn_load(factor, dtype, a1 + i * factor_step);
+        l2[i] += v * adn_load(factor, dtype, a2 + i * factor_step);
+        l3[i] += v * adn_load(factor, dtype, a3 + i * factor_step);
+    }
+}
+
+ADN_ALWAYS_INLINE void dot_one(const struct adn_tile *t, double *restrict lane, int dtype, int64_t factor_at,
+                               int64_t source_at, int64_t width)
+{
+    const void *restrict factor = t->factor, *restrict source = t->source;
+    int64_t i;
+    for (i = 0; i < width; i++)
+        lane[i] += adn_load(source, dtype, source_at + i * t->source_step) *
+                   adn_load(factor, dtype, factor_at + i * t->factor_step);
 }
 
 ADN_ALWAYS_INLINE void dot(const struct adn_tile *t, double (*lane)[ADN_TILE_LANES], int dtype)
 {
-    int64_t c, begin, i;
+    const int packed = t->factor_step == 1 && t->source_step == 1;
+    int64_t c, begin;
     int j;
     for (c = 0; c < t->depth; c++)
         for (begin = 0; begin < t->count; begin += ADN_TILE_LANES) {
             const int64_t left = t->count - begin, width = left < ADN_TILE_LANES ? left : ADN_TILE_LANES;
-            double row[ADN_TILE_LANES], other[ADN_TILE_LANES];
-            load_row(row, t->source, dtype, t->source_at + c * t->source_depth + begin * t->source_step, t->source_step,
-                     width);
-            for (j = 0; j < t->rows; j++) {
-                load_row(other, t->factor, dtype,
-                         t->factor_at + j * t->factor_row + c * t->factor_depth + begin * t->factor_step,
-                         t->factor_step, width);
-                for (i = 0; i < width; i++) lane[j][i] += other[i] * row[i];
-            }
+            const int64_t factor_at = t->factor_at + c * t->factor_depth + begin * t->factor_step;
+            const int64_t source_at = t->source_at + c * t->source_depth + begin * t->source_step;
+            if (t->rows < ADN_TILE_ROWS)
+                for (j = 0; j < t->rows; j++)
+                    dot_one(t, lane[j], dtype, factor_at + j * t->factor_row, source_at, width);
+            else if (packed && width == ADN_TILE_LANES)
+                dot_four(t, lane, dtype, factor_at, 1, source_at, 1, ADN_TILE_LANES);
+            else
+                dot_four(t, lane, dtype, factor_at, t->factor_step, source_at, t->source_step, width);
         }
 }
 
