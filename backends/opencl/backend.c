@@ -162,6 +162,7 @@ static int probe(struct adn_device *devices, int capacity, char *note, size_t no
 {
     struct found list[MAX_DEVICES];
     int i, count = find_all(list, note, note_size);
+    adn_cache_configure();
     if (count > capacity) count = capacity;
     for (i = 0; i < count; i++) {
         fill_device(list[i].platform, list[i].device, &devices[i]);

@@ -102,12 +102,16 @@ static void find_folder(void)
         snprintf(folder, sizeof folder, "%s", wanted);
     else if (!wanted && adn_cache_folder(base, sizeof base))
         snprintf(folder, sizeof folder, "%s/opencl", base);
-    if (folder[0] && !adn_folder_make(folder)) folder[0] = 0;
+}
+
+void adn_cache_configure(void)
+{
+    adn_run_once(&folder_once, find_folder);
 }
 
 static bool path_of(const struct adn_cache_key *key, char path[PATH_LENGTH])
 {
-    adn_run_once(&folder_once, find_folder);
+    adn_cache_configure();
     if (!folder[0]) return false;
     snprintf(path, PATH_LENGTH, "%s/%016llx%016llx%s", folder, (unsigned long long)key->first,
              (unsigned long long)key->second, suffix);
@@ -163,7 +167,7 @@ void adn_cache_store(const struct adn_cache_key *key, const void *payload, size_
     char path[PATH_LENGTH];
     unsigned char *file;
     size_t packed;
-    if (!size || size > byte_limit / 4 || !path_of(key, path)) return;
+    if (!size || size > byte_limit / 4 || !path_of(key, path) || !adn_folder_make(folder)) return;
     file = adn_cache_pack(key, payload, size, &packed);
     if (file && adn_file_write(path, file, packed)) trim();
     free(file);

@@ -27,6 +27,8 @@ bool adn_cache_unpack(const struct adn_cache_key *key, const void *file, size_t 
 
 /* The folder: $ANYDNN_CACHE_DIR (empty = no cache), else the user's cache folder + "/opencl". Never fails: a folder
  * that cannot be used means no cache. A damaged file is removed. */
+/* Reads the environment, once in the process; the others call it too. */
+void adn_cache_configure(void);
 /* Payload in malloc'ed memory; NULL when there is none. */
 unsigned char *adn_cache_load(const struct adn_cache_key *key, size_t *size);
 void adn_cache_store(const struct adn_cache_key *key, const void *payload, size_t size);
