@@ -248,7 +248,7 @@ static anydnn_status time_all(struct contest *contest, const struct contest_opti
     if (status == ANYDNN_OK && round_ns > 0) {
         samples = (int)fmin(MAX_SAMPLES, options->seconds * 1e9 / round_ns);
         /* Twenty at least, unless that would take minutes. */
-        if (samples < LEAST_SAMPLES) samples = round_ns * LEAST_SAMPLES > 6e10 ? 5 : LEAST_SAMPLES;
+        if (samples < LEAST_SAMPLES) samples = round_ns * LEAST_SAMPLES > 6e10 ? 3 : LEAST_SAMPLES;
         sample_all(contest, samples, &next, event);
     }
     anydnn_event_destroy(event[0]);
