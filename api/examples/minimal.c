@@ -22,9 +22,7 @@ int main(int argc, char **argv)
     TRY(anydnn_alloc(context, sizeof y, &dy));
     TRY(anydnn_copy_in(stream, dx, x, sizeof x));
     TRY(anydnn_copy_in(stream, dw, w, sizeof w));
-    const anydnn_binding bindings[] = { anydnn_bind(ANYDNN_X, &shape, dx), anydnn_bind(ANYDNN_W, &shape, dw),
-                                        anydnn_bind(ANYDNN_Y, &shape, dy) };
-    TRY(anydnn_run(stream, (const anydnn_op *)&conv, NULL, bindings, 3));
+    TRY(anydnn_conv_forward(stream, &conv, &shape, dx, &shape, dw, NULL, anydnn_mem_none(), &shape, dy));
     TRY(anydnn_copy_out(stream, y, dy, sizeof y));
     TRY(anydnn_stream_sync(stream));
     for (int i = 0; i < 9; i++) printf("%g%c", y[i], i % 3 == 2 ? '\n' : ' ');
