@@ -87,7 +87,7 @@ anydnn_status adn_cuda_kernel_launch(anydnn_stream *stream, struct adn_kernel *k
 
 /* engines.c, matmul_cublaslt.c */
 extern const struct adn_engine *const adn_cuda_engines[];
-extern const struct adn_engine adn_cuda_matmul_cublaslt;
+extern const struct adn_engine adn_cuda_matmul_cublaslt, adn_cuda_matmul_cublaslt_fast;
 void adn_cuda_cublaslt_close(struct adn_cuda_context *cuda); /* with the context current */
 
 #endif

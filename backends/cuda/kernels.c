@@ -89,7 +89,7 @@ static anydnn_status find_function(struct adn_cuda_context *cuda, const struct a
                                    CUfunction *function)
 {
     char name[192];
-    CUmodule module;
+    CUmodule module = NULL;
     CUresult result;
     entry_name(variant, name, sizeof name);
     ADN_TRY(module_of(cuda, variant->stem, &module));

@@ -4,7 +4,9 @@
  * The library thinks in columns: D = alpha * op(A) * op(B) + beta * D. Where y's rows are contiguous its transpose is
  * computed, y^T = b'^T * a'^T; where its columns are, y itself. Each matrix needs one unit stride among its last two
  * dims, and batches that one stride walks (0 = broadcast). Sums are f32 for every dtype; partial sums are never
- * reduced in a narrower type nor by atomics, so that results repeat and halves round once.
+ * reduced in a narrower type nor by atomics, so that results repeat.
+ * Two engines: matmul_cublaslt keeps strict math; matmul_cublaslt_fast does what that forbids: tf32 products, and
+ * halves with beta, where the library rounds the product before it adds (measured on H200: 1 ulp).
  * Plan: geometry. Prepare: handle, descriptors, the library's choice of algorithm. Run: one call. */
 #include "cublaslt.h"
 
@@ -109,8 +111,26 @@ static bool check_kind(const struct adn_problem *p, struct lt_plan *own, struct 
                           "alpha and beta must be on the host");
     if (p->alpha_class == ADN_CLASS_ZERO)
         return adn_refuse(why, ANYDNN_REASON_FEATURE, ANYDNN_ALPHA, "alpha", 0, 1, "alpha 0 is not worth a product");
-    own->compute =
-        y->dtype == ANYDNN_F32 && p->math >= ANYDNN_MATH_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    own->compute = CUBLAS_COMPUTE_32F;
+    return true;
+}
+
+static bool strict_math(const struct adn_problem *p, const struct lt_plan *own, struct adn_refusal *why)
+{
+    if (own->type == CUDA_R_32F || p->beta_class == ADN_CLASS_ZERO) return true;
+    return adn_refuse(why, ANYDNN_REASON_MATH, ANYDNN_BETA, "beta", 1, 0,
+                      "the library rounds a half product before it adds beta * y");
+}
+
+static bool fast_math(const struct adn_problem *p, struct lt_plan *own, struct adn_refusal *why)
+{
+    const bool f32 = own->type == CUDA_R_32F;
+    const int least = f32 ? ANYDNN_MATH_TF32 : ANYDNN_MATH_FAST;
+    if (p->math < least)
+        return adn_refuse(why, ANYDNN_REASON_MATH, 0, "math", p->math, least, "rounds more than this math allows");
+    if (!f32 && p->beta_class == ADN_CLASS_ZERO)
+        return adn_refuse(why, ANYDNN_REASON_MATH, 0, "math", p->math, ANYDNN_MATH_STRICT, "is no faster than strict");
+    if (f32) own->compute = CUBLAS_COMPUTE_32F_FAST_TF32;
     return true;
 }
 
@@ -178,18 +198,30 @@ static double estimate(const struct adn_problem *p, const struct adn_device *dev
     return adn_estimate_ns(device, bytes, flops, 0.85);
 }
 
-static bool plan_matmul(const struct adn_problem *p, const struct adn_device *device, const char *params,
+static bool plan_matmul(const struct adn_problem *p, const struct adn_device *device, const char *params, bool fast,
                         struct adn_engine_plan *plan, struct adn_refusal *why)
 {
     struct lt_plan *own = own_of(plan);
-    if (params && params[0])
-        return adn_refuse(why, ANYDNN_REASON_NAME, 0, "engine", 0, 0, "matmul_cublaslt takes no parameters");
+    if (params && params[0]) return adn_refuse(why, ANYDNN_REASON_NAME, 0, "engine", 0, 0, "takes no parameters");
     if (!check_kind(p, own, why) || !check_layouts(p, own, why)) return false;
+    if (fast ? !fast_math(p, own, why) : !strict_math(p, own, why)) return false;
     if (!adn_cublaslt())
         return adn_refuse(why, ANYDNN_REASON_LIBRARY, 0, "library", 0, 0, "libcublasLt.so.13 and .12 not found");
     plan->workspace = p->workspace_limit < WORKSPACE ? p->workspace_limit / 256 * 256 : WORKSPACE;
     plan->cost_ns = estimate(p, device, own);
     return true;
+}
+
+static bool plan_strict(const struct adn_problem *p, const struct adn_device *device, const char *params,
+                        struct adn_engine_plan *plan, struct adn_refusal *why)
+{
+    return plan_matmul(p, device, params, false, plan, why);
+}
+
+static bool plan_fast(const struct adn_problem *p, const struct adn_device *device, const char *params,
+                      struct adn_engine_plan *plan, struct adn_refusal *why)
+{
+    return plan_matmul(p, device, params, true, plan, why);
 }
 
 static anydnn_status make_layouts(struct lt_plan *own)
@@ -316,7 +348,18 @@ const struct adn_engine adn_cuda_matmul_cublaslt = {
     .ops = ADN_OP_BIT(ANYDNN_OP_MATMUL),
     .traits = ANYDNN_TRAIT_LIBRARY | ANYDNN_TRAIT_DETERMINISTIC,
     .revision = 1,
-    .plan = plan_matmul,
+    .plan = plan_strict,
+    .prepare = prepare_matmul,
+    .run = run_matmul,
+    .discard = discard_matmul,
+};
+
+const struct adn_engine adn_cuda_matmul_cublaslt_fast = {
+    .name = "matmul_cublaslt_fast",
+    .ops = ADN_OP_BIT(ANYDNN_OP_MATMUL),
+    .traits = ANYDNN_TRAIT_LIBRARY | ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_REDUCED_MATH,
+    .revision = 1,
+    .plan = plan_fast,
     .prepare = prepare_matmul,
     .run = run_matmul,
     .discard = discard_matmul,
