@@ -59,10 +59,25 @@ void adn_team_split(struct adn_team_walk *team, int parts, int block, int each, 
     team->groups = team->rows / rows + (team->rows % rows != 0);
 }
 
-int adn_team_parts(const char *text, int block)
+/* Decimal number below 10000; 0 when there is none. */
+static int number(const char **text)
 {
-    int parts = 0;
-    if (!text || !text[0]) return 0;
-    for (; *text >= '0' && *text <= '9' && parts <= block; text++) parts = parts * 10 + (*text - '0');
-    return *text || parts < 1 || parts > block || (parts & (parts - 1)) ? -1 : parts;
+    int n = 0;
+    for (; **text >= '0' && **text <= '9' && n < 1000; (*text)++) n = n * 10 + (**text - '0');
+    return n;
+}
+
+bool adn_team_parse(const char *text, int block, int *parts, int *splits)
+{
+    *parts = 0;
+    if (splits) *splits = 0;
+    if (!text || !text[0]) return true;
+    *parts = number(&text);
+    if (*parts < 1 || *parts > block || (*parts & (*parts - 1))) return false;
+    if (splits && *text == 'x') {
+        text++;
+        *splits = number(&text);
+        if (*splits < 1 || *splits > 256) return false;
+    }
+    return *text == 0;
 }

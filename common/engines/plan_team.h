@@ -14,7 +14,7 @@ void adn_team_fill(const struct adn_walk *kept, const struct adn_walk *reduced, 
  * length and the number of rows want. `each` = elements that a thread takes at once. */
 void adn_team_split(struct adn_team_walk *team, int parts, int block, int each, const struct adn_device *device);
 
-/* Reads the number of parts from an engine's parameter text ("32"): 0 for NULL; -1 for anything but a power of two up
- * to `block`. */
-int adn_team_parts(const char *text, int block);
+/* Reads an engine's parameter text: "PARTS", or "PARTSxSPLITS" where splits is not NULL. Both become 0 for NULL (the
+ * engine's own choice). False unless parts is a power of two up to `block` and splits 1 to 256. */
+bool adn_team_parse(const char *text, int block, int *parts, int *splits);
 #endif

@@ -55,8 +55,7 @@ static bool plan_softmax(const struct adn_problem *p, const struct adn_device *d
     if (device->info.max_block_threads < variant->block)
         return adn_refuse(why, ANYDNN_REASON_DEVICE, 0, "block", device->info.max_block_threads, variant->block,
                           "needs blocks of %d threads", (int)variant->block);
-    parts = adn_team_parts(text, variant->block);
-    if (parts < 0)
+    if (!adn_team_parse(text, variant->block, &parts, NULL))
         return adn_refuse(why, ANYDNN_REASON_NAME, 0, "parts", 0, variant->block, "'%s' is no power of two up to %d",
                           text, (int)variant->block);
     memset(&params, 0, sizeof params);
