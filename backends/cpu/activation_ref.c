@@ -4,22 +4,30 @@
 #include "engines.h"
 
 struct activation_job {
-    struct adn_walk walk;             /* out, in, from */
-    struct adn_view out, in, from;    /* backward: dx, dy and x or y */
-    int mode, by_output;              /* 1: `from` is y where that matters */
+    struct adn_walk walk;          /* out, in, from */
+    struct adn_view out, in, from; /* backward: dx, dy and x or y */
+    int mode, by_output;           /* 1: `from` is y where that matters */
     double coef, alpha, beta;
 };
 
-static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
 
 static double value_of(int mode, double coef, double x)
 {
     switch (mode) {
-    case ANYDNN_RELU: return x < 0 ? 0 : x;
-    case ANYDNN_LEAKY_RELU: return x < 0 ? coef * x : x;
-    case ANYDNN_CLIPPED_RELU: return x < 0 ? 0 : x > coef ? coef : x;
-    case ANYDNN_SIGMOID: return sigmoid(x);
-    default: return tanh(x);
+    case ANYDNN_RELU:
+        return x < 0 ? 0 : x;
+    case ANYDNN_LEAKY_RELU:
+        return x < 0 ? coef * x : x;
+    case ANYDNN_CLIPPED_RELU:
+        return x < 0 ? 0 : x > coef ? coef : x;
+    case ANYDNN_SIGMOID:
+        return sigmoid(x);
+    default:
+        return tanh(x);
     }
 }
 
@@ -28,10 +36,14 @@ static double slope_of(const struct activation_job *job, double v)
 {
     if (v != v) return v;
     switch (job->mode) {
-    case ANYDNN_RELU: return v > 0;
-    case ANYDNN_LEAKY_RELU: return v > 0 ? 1 : job->coef;
-    case ANYDNN_CLIPPED_RELU: return v > 0 && v < job->coef;
-    case ANYDNN_SIGMOID: return job->by_output ? v * (1 - v) : sigmoid(v) * sigmoid(-v);
+    case ANYDNN_RELU:
+        return v > 0;
+    case ANYDNN_LEAKY_RELU:
+        return v > 0 ? 1 : job->coef;
+    case ANYDNN_CLIPPED_RELU:
+        return v > 0 && v < job->coef;
+    case ANYDNN_SIGMOID:
+        return job->by_output ? v * (1 - v) : sigmoid(v) * sigmoid(-v);
     default:
         v = job->by_output ? v : tanh(v);
         return 1 - v * v;
@@ -46,7 +58,8 @@ static void forward_range(void *argument, int64_t first, int64_t last)
     for (adn_rows_begin(&r, &job->walk, first, last); r.run; adn_rows_next(&r))
         for (i = 0; i < r.run; i++) {
             const double x = adn_get(&job->in, r.at[1] + i * r.step[1]);
-            adn_put_scaled(&job->out, r.at[0] + i * r.step[0], job->alpha * value_of(job->mode, job->coef, x), job->beta);
+            adn_put_scaled(&job->out, r.at[0] + i * r.step[0], job->alpha * value_of(job->mode, job->coef, x),
+                           job->beta);
         }
 }
 
@@ -72,7 +85,8 @@ static void choose_source(const anydnn_plan *plan, const struct adn_arguments *a
     job->from = job->by_output ? y : x;
 }
 
-static anydnn_status activation_run(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments)
+static anydnn_status activation_run(const anydnn_plan *plan, anydnn_stream *stream,
+                                    const struct adn_arguments *arguments)
 {
     const int backward = plan->problem.desc.head.op == ANYDNN_OP_ACTIVATION_BACKWARD;
     struct activation_job job;

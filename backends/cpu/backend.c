@@ -89,7 +89,10 @@ static anydnn_status stream_create(anydnn_stream *stream, bool wrap, void *nativ
     return ANYDNN_OK;
 }
 
-static void stream_destroy(anydnn_stream *stream) { (void)stream; }
+static void stream_destroy(anydnn_stream *stream)
+{
+    (void)stream;
+}
 
 static anydnn_status stream_sync(anydnn_stream *stream)
 {
@@ -97,7 +100,10 @@ static anydnn_status stream_sync(anydnn_stream *stream)
     return ANYDNN_OK;
 }
 
-static void *address(struct adn_place place) { return (char *)place.base + place.offset; }
+static void *address(struct adn_place place)
+{
+    return (char *)place.base + place.offset;
+}
 
 static anydnn_status copy_in(anydnn_stream *stream, struct adn_place dst, const void *src, uint64_t bytes)
 {
@@ -140,7 +146,10 @@ static anydnn_status event_create(anydnn_event *event)
     return ANYDNN_OK;
 }
 
-static void event_destroy(anydnn_event *event) { free(event->native); }
+static void event_destroy(anydnn_event *event)
+{
+    free(event->native);
+}
 
 static anydnn_status event_record(anydnn_event *event, anydnn_stream *stream)
 {

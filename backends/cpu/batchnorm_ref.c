@@ -17,7 +17,10 @@ static int64_t at_parameter(const struct adn_view *view, int64_t number)
     return adn_offset_of(view->t, view->t, ~0u, number);
 }
 
-static double parameter(const struct adn_view *view, int64_t number) { return adn_get(view, at_parameter(view, number)); }
+static double parameter(const struct adn_view *view, int64_t number)
+{
+    return adn_get(view, at_parameter(view, number));
+}
 
 static void write_parameter(const struct adn_view *view, int64_t number, double v)
 {
@@ -132,7 +135,8 @@ static void backward_range(void *argument, int64_t first, int64_t last)
     }
 }
 
-static anydnn_status batchnorm_run(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments)
+static anydnn_status batchnorm_run(const anydnn_plan *plan, anydnn_stream *stream,
+                                   const struct adn_arguments *arguments)
 {
     const int op = plan->problem.desc.head.op, backward = op == ANYDNN_OP_BATCHNORM_BACKWARD;
     struct norm_job job;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * backends/cpu/binary_ref.c: binary operations with broadcasting, and their gradients. Forward goes element by element
- * of y. Backward: a work item is an element of da (or db), which walks over the elements of dy that it was broadcast to. */
+ * of y. Backward: a work item is an element of da (or db), which walks over the elements of dy that it was broadcast
+ * to. */
 #include "engines.h"
 
 struct binary_job {
@@ -20,11 +21,16 @@ static int takes_first(int mode, double a, double b)
 static double apply(int mode, double a, double b)
 {
     switch (mode) {
-    case ANYDNN_ADD: return a + b;
-    case ANYDNN_SUB: return a - b;
-    case ANYDNN_MUL: return a * b;
-    case ANYDNN_DIV: return a / b;
-    default: return takes_first(mode, a, b) ? a : b;
+    case ANYDNN_ADD:
+        return a + b;
+    case ANYDNN_SUB:
+        return a - b;
+    case ANYDNN_MUL:
+        return a * b;
+    case ANYDNN_DIV:
+        return a / b;
+    default:
+        return takes_first(mode, a, b) ? a : b;
     }
 }
 
@@ -66,8 +72,8 @@ static void backward_range(void *argument, int64_t first, int64_t last)
             double sum = 0;
             for (adn_rows_begin(&r, &job->inner, 0, job->inner.count); r.run; adn_rows_next(&r))
                 for (i = 0; i < r.run; i++)
-                    sum += slope(job, adn_get(&job->dy, dy_at + r.at[1] + i * r.step[1]), a_at + r.at[2] + i * r.step[2],
-                                 b_at + r.at[3] + i * r.step[3]);
+                    sum += slope(job, adn_get(&job->dy, dy_at + r.at[1] + i * r.step[1]),
+                                 a_at + r.at[2] + i * r.step[2], b_at + r.at[3] + i * r.step[3]);
             adn_put_scaled(&job->out, o.at[0] + k * o.step[0], job->alpha * sum, job->beta);
         }
 }

@@ -2,12 +2,12 @@
  * backends/cpu/conv_ref.c: convolution in three directions and the gradient of its bias.
  *
  * A work item of forward and backward data is a row of outputs (along the last spatial axis) of up to four channels,
- * kept as sums in double on the stack. Stages: for each filter tap the range of outputs whose input lies inside is found
- * once; then the tile adds factor * input row for every reduced channel; then alpha, bias and beta, and one rounding.
- * A work item of backward filter is one tap of up to four filters and 64 input channels, to whose sums every output
- * position adds dy * x; with few input channels it is one channel, with 16 partial sums for each filter along the rows,
- * added in order at the end.
- * Any strides, groups, pads, dilations, flipped filters. The order of additions depends on the problem alone. */
+ * kept as sums in double on the stack. Stages: for each filter tap the range of outputs whose input lies inside is
+ * found once; then the tile adds factor * input row for every reduced channel; then alpha, bias and beta, and one
+ * rounding. A work item of backward filter is one tap of up to four filters and 64 input channels, to whose sums every
+ * output position adds dy * x; with few input channels it is one channel, with 16 partial sums for each filter along
+ * the rows, added in order at the end. Any strides, groups, pads, dilations, flipped filters. The order of additions
+ * depends on the problem alone. */
 #include "engines.h"
 #include "tile.h"
 
@@ -20,17 +20,29 @@ struct conv_job {
     void *out;
     int64_t bias_stride;
     double alpha, beta;
-    int64_t cg, kg; /* channels of a group */
-    int64_t blocks; /* of four output channels in a group */
+    int64_t cg, kg;            /* channels of a group */
+    int64_t blocks;            /* of four output channels in a group */
     int64_t c_blocks, c_block; /* backward filter: blocks of input channels in a group, and their size */
     adn_tile_add_fn add;
     adn_tile_dot_fn dot;
 };
 
-static int64_t ceil_div(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
-static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a > 0 ? (a + b - 1) / b : -(-a / b);
+}
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a >= 0 ? a / b : -((-a + b - 1) / b);
+}
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 /* Splits *n by size: returns the remainder and leaves the quotient. */
 static int64_t digit(int64_t *n, int64_t size)
@@ -76,7 +88,8 @@ static void clear(double (*sum)[ADN_TILE_COLUMNS], int rows, int64_t width)
 
 /* ---- Forward. ---- */
 
-/* Sums of outputs q0..q0+width-1 of row (o, p); tile->source_at and factor_at are those of the group's first channel. */
+/* Sums of outputs q0..q0+width-1 of row (o, p); tile->source_at and factor_at are those of the group's first channel.
+ */
 static void forward_row(const struct conv_job *job, struct adn_tile *tile, double (*sum)[ADN_TILE_COLUMNS], int64_t o,
                         int64_t p, int64_t q0, int64_t width)
 {
@@ -118,10 +131,17 @@ static void forward(void *argument, int64_t first, int64_t last)
         for (q0 = 0; q0 < g->out[2]; q0 += ADN_TILE_COLUMNS) {
             const int64_t width = least(ADN_TILE_COLUMNS, g->out[2] - q0);
             double sum[ADN_TILE_ROWS][ADN_TILE_COLUMNS];
-            struct adn_tile tile = { .rows = rows, .depth = job->cg, .factor = job->b, .factor_at = k * g->ws[0],
-                                     .factor_row = g->ws[0], .factor_depth = g->ws[1], .source = job->a,
+            struct adn_tile tile = { .rows = rows,
+                                     .depth = job->cg,
+                                     .factor = job->b,
+                                     .factor_at = k * g->ws[0],
+                                     .factor_row = g->ws[0],
+                                     .factor_depth = g->ws[1],
+                                     .source = job->a,
                                      .source_at = n * g->xs[0] + group * job->cg * g->xs[1],
-                                     .source_depth = g->xs[1], .source_step = g->stride[2] * g->xs[4], .sum_step = 1 };
+                                     .source_depth = g->xs[1],
+                                     .source_step = g->stride[2] * g->xs[4],
+                                     .sum_step = 1 };
             clear(sum, rows, width);
             if (job->alpha != 0) forward_row(job, &tile, sum, o, p, q0, width);
             for (j = 0; j < rows; j++) {
@@ -185,11 +205,17 @@ static void backward_data(void *argument, int64_t first, int64_t last)
         for (w0 = 0; w0 < g->in[2]; w0 += ADN_TILE_COLUMNS) {
             const int64_t width = least(ADN_TILE_COLUMNS, g->in[2] - w0);
             double sum[ADN_TILE_ROWS][ADN_TILE_COLUMNS];
-            struct adn_tile tile = { .rows = rows, .depth = job->kg, .factor = job->b,
-                                     .factor_at = group * job->kg * g->ws[0] + c * g->ws[1], .factor_row = g->ws[1],
-                                     .factor_depth = g->ws[0], .source = job->a,
+            struct adn_tile tile = { .rows = rows,
+                                     .depth = job->kg,
+                                     .factor = job->b,
+                                     .factor_at = group * job->kg * g->ws[0] + c * g->ws[1],
+                                     .factor_row = g->ws[1],
+                                     .factor_depth = g->ws[0],
+                                     .source = job->a,
                                      .source_at = n * g->ys[0] + group * job->kg * g->ys[1],
-                                     .source_depth = g->ys[1], .source_step = g->ys[4], .sum_step = g->stride[2] };
+                                     .source_depth = g->ys[1],
+                                     .source_step = g->ys[4],
+                                     .sum_step = g->stride[2] };
             clear(sum, rows, width);
             data_row(job, &tile, sum, d, h, w0, width);
             for (j = 0; j < rows; j++) {
@@ -203,8 +229,9 @@ static void backward_data(void *argument, int64_t first, int64_t last)
 
 /* ---- Backward filter. ---- */
 
-/* Calls the inner loop for every image and output slice of tap (t, r, s): by rows, whose outputs q..q_end-1 are the
- * columns of a dot (rows along `depth`), or by rows whose outputs are the depth of an add (channels along the columns). */
+/* Runs the inner loop over every image and output row for tap at[] (t, r, s). With lanes: the outputs of a row are the
+ * columns of a dot, and rows its depth. With sums: channels are the columns of an add, the outputs of a row its depth.
+ */
 static void filter_sums(const struct conv_job *job, struct adn_tile *tile, double (*sum)[ADN_TILE_COLUMNS],
                         double (*lane)[ADN_TILE_LANES], int64_t k, int64_t c, const int64_t at[3])
 {
@@ -241,8 +268,13 @@ static void filter_by_rows(const struct conv_job *job, int rows, int64_t k, int6
 {
     const struct adn_conv_geometry *g = &job->g;
     double lane[ADN_TILE_ROWS][ADN_TILE_LANES] = { { 0 } };
-    struct adn_tile tile = { .rows = rows, .factor = job->a, .factor_row = g->ys[1], .factor_depth = g->ys[3],
-                             .factor_step = g->ys[4], .source = job->b, .source_depth = g->stride[1] * g->xs[3],
+    struct adn_tile tile = { .rows = rows,
+                             .factor = job->a,
+                             .factor_row = g->ys[1],
+                             .factor_depth = g->ys[3],
+                             .factor_step = g->ys[4],
+                             .source = job->b,
+                             .source_depth = g->stride[1] * g->xs[3],
                              .source_step = g->stride[2] * g->xs[4] };
     int j, i;
     filter_sums(job, &tile, NULL, lane, k, c_in, at);
@@ -258,9 +290,15 @@ static void filter_by_channels(const struct conv_job *job, int rows, int64_t k, 
 {
     const struct adn_conv_geometry *g = &job->g;
     double sum[ADN_TILE_ROWS][ADN_TILE_COLUMNS];
-    struct adn_tile tile = { .rows = rows, .count = least(ADN_TILE_COLUMNS, job->cg - c), .factor = job->a,
-                             .factor_row = g->ys[1], .factor_depth = g->ys[4], .source = job->b,
-                             .source_depth = g->stride[2] * g->xs[4], .source_step = g->xs[1], .sum_step = 1 };
+    struct adn_tile tile = { .rows = rows,
+                             .count = least(ADN_TILE_COLUMNS, job->cg - c),
+                             .factor = job->a,
+                             .factor_row = g->ys[1],
+                             .factor_depth = g->ys[4],
+                             .source = job->b,
+                             .source_depth = g->stride[2] * g->xs[4],
+                             .source_step = g->xs[1],
+                             .sum_step = 1 };
     int64_t i;
     int j;
     clear(sum, rows, tile.count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * backends/cpu/copy_ref.c: copies between any strides and dtypes, fill, scale. Values go through double; the exceptions
- * keep the promise of one rounding: equal dtypes with alpha 1 and beta 0 copy bits, and i64 going to f32 or bf16 is cut to
- * double with its last bit sticky. */
+ * keep the promise of one rounding: equal dtypes with alpha 1 and beta 0 copy bits, and i64 going to f32 or bf16 is cut
+ * to double with its last bit sticky. */
 #include "engines.h"
 
 struct copy_job {

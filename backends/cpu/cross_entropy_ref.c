@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * backends/cpu/cross_entropy_ref.c: softmax and cross entropy in one, and its gradient. A work item is a row (the C logits
- * of one label). Summed losses are added up in a fixed number of parts of the rows and then part by part, so that the
- * result depends neither on the number of threads nor on timing. */
+ * backends/cpu/cross_entropy_ref.c: softmax and cross entropy in one, and its gradient. A work item is a row (the C
+ * logits of one label). Summed losses are added up in a fixed number of parts of the rows and then part by part, so
+ * that the result depends neither on the number of threads nor on timing. */
 #include "engines.h"
 
 enum { PARTS = 64 };
@@ -104,7 +104,8 @@ static void row_gradient(const struct loss_job *job, int64_t x_at, int64_t dx_at
         if (label >= job->classes)
             v = NAN;
         else if (label >= 0)
-            v = (exp(adn_get(&job->x, x_at + c * job->x_step) - max - log_sum) - (c == label ? 1 - e : 0) - share) * scale;
+            v = (exp(adn_get(&job->x, x_at + c * job->x_step) - max - log_sum) - (c == label ? 1 - e : 0) - share) *
+                scale;
         adn_put(&job->dx, dx_at + c * job->dx_step, v);
     }
 }
@@ -118,8 +119,8 @@ static void gradients(void *argument, int64_t first, int64_t last)
         for (i = 0; i < r.run; i++) {
             double scale = job->dloss.t ? adn_get(&job->dloss, r.at[2] + i * r.step[2]) : 1;
             if (job->reduction == ANYDNN_LOSS_MEAN) scale /= job->counted;
-            row_gradient(job, r.at[1] + i * r.step[1], r.at[3] + i * r.step[3],
-                         label_at(job, r.at[0] + i * r.step[0]), scale);
+            row_gradient(job, r.at[1] + i * r.step[1], r.at[3] + i * r.step[3], label_at(job, r.at[0] + i * r.step[0]),
+                         scale);
         }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * backends/cpu/dropout_ref.c: dropout and its gradient: the same map of another tensor. Elements are walked in row-major
- * order of their dims, because their number selects the random word. Comparison and product are in f32 (f64 data: the
- * product in double), so that every device gives the same bits. */
+ * backends/cpu/dropout_ref.c: dropout and its gradient: the same map of another tensor. Elements are walked in
+ * row-major order of their dims, because their number selects the random word. Comparison and product are in f32 (f64
+ * data: the product in double), so that every device gives the same bits. */
 #include "engines.h"
 #include "common/index/philox.h"
 

@@ -38,9 +38,14 @@ static void tiles(void *argument, int64_t first, int64_t last)
         const int64_t row = item / job->column_blocks % job->row_blocks * ADN_TILE_ROWS;
         const int64_t batch = item / job->column_blocks / job->row_blocks;
         double sum[ADN_TILE_ROWS][ADN_TILE_COLUMNS] = { { 0 } };
-        struct adn_tile tile = { .depth = job->alpha == 0 ? 0 : job->depth, .factor = job->a.data,
-                                 .factor_row = job->a_row, .factor_depth = job->a_depth, .source = job->b.data,
-                                 .source_depth = job->b_depth, .source_step = job->b_column, .sum_step = 1 };
+        struct adn_tile tile = { .depth = job->alpha == 0 ? 0 : job->depth,
+                                 .factor = job->a.data,
+                                 .factor_row = job->a_row,
+                                 .factor_depth = job->a_depth,
+                                 .source = job->b.data,
+                                 .source_depth = job->b_depth,
+                                 .source_step = job->b_column,
+                                 .sum_step = 1 };
         tile.rows = job->rows - row < ADN_TILE_ROWS ? (int)(job->rows - row) : ADN_TILE_ROWS;
         tile.count = job->columns - column < ADN_TILE_COLUMNS ? job->columns - column : ADN_TILE_COLUMNS;
         tile.factor_at = adn_offset_of(job->a.t, job->y.t, job->batch_axes, batch) + row * job->a_row;

@@ -56,8 +56,14 @@ ADN_ALWAYS_INLINE uint16_t adn_round16(double v, int mantissa, int bias, double 
     return (uint16_t)(sign | rounded);
 }
 
-ADN_ALWAYS_INLINE uint16_t adn_f16_round(double v) { return adn_round16(v, 10, 15, 0x1p24); }
-ADN_ALWAYS_INLINE uint16_t adn_bf16_round(double v) { return adn_round16(v, 7, 127, 0x1p133); }
+ADN_ALWAYS_INLINE uint16_t adn_f16_round(double v)
+{
+    return adn_round16(v, 10, 15, 0x1p24);
+}
+ADN_ALWAYS_INLINE uint16_t adn_bf16_round(double v)
+{
+    return adn_round16(v, 7, 127, 0x1p133);
+}
 
 ADN_ALWAYS_INLINE int64_t adn_integer_round(double v, int64_t low, int64_t high)
 {
@@ -70,28 +76,52 @@ ADN_ALWAYS_INLINE int64_t adn_integer_round(double v, int64_t low, int64_t high)
 ADN_ALWAYS_INLINE double adn_load(const void *data, int dtype, int64_t i)
 {
     switch (dtype) {
-    case ANYDNN_F32: return ((const float *)data)[i];
-    case ANYDNN_F16: return adn_f16_load(((const uint16_t *)data)[i]);
-    case ANYDNN_BF16: return adn_bf16_load(((const uint16_t *)data)[i]);
-    case ANYDNN_F64: return ((const double *)data)[i];
-    case ANYDNN_I8: return ((const int8_t *)data)[i];
-    case ANYDNN_U8: return ((const uint8_t *)data)[i];
-    case ANYDNN_I32: return ((const int32_t *)data)[i];
-    default: return (double)((const int64_t *)data)[i];
+    case ANYDNN_F32:
+        return ((const float *)data)[i];
+    case ANYDNN_F16:
+        return adn_f16_load(((const uint16_t *)data)[i]);
+    case ANYDNN_BF16:
+        return adn_bf16_load(((const uint16_t *)data)[i]);
+    case ANYDNN_F64:
+        return ((const double *)data)[i];
+    case ANYDNN_I8:
+        return ((const int8_t *)data)[i];
+    case ANYDNN_U8:
+        return ((const uint8_t *)data)[i];
+    case ANYDNN_I32:
+        return ((const int32_t *)data)[i];
+    default:
+        return (double)((const int64_t *)data)[i];
     }
 }
 
 ADN_ALWAYS_INLINE void adn_store(void *data, int dtype, int64_t i, double v)
 {
     switch (dtype) {
-    case ANYDNN_F32: ((float *)data)[i] = (float)v; break;
-    case ANYDNN_F16: ((uint16_t *)data)[i] = adn_f16_round(v); break;
-    case ANYDNN_BF16: ((uint16_t *)data)[i] = adn_bf16_round(v); break;
-    case ANYDNN_F64: ((double *)data)[i] = v; break;
-    case ANYDNN_I8: ((int8_t *)data)[i] = (int8_t)adn_integer_round(v, INT8_MIN, INT8_MAX); break;
-    case ANYDNN_U8: ((uint8_t *)data)[i] = (uint8_t)adn_integer_round(v, 0, UINT8_MAX); break;
-    case ANYDNN_I32: ((int32_t *)data)[i] = (int32_t)adn_integer_round(v, INT32_MIN, INT32_MAX); break;
-    default: ((int64_t *)data)[i] = adn_integer_round(v, INT64_MIN, INT64_MAX); break;
+    case ANYDNN_F32:
+        ((float *)data)[i] = (float)v;
+        break;
+    case ANYDNN_F16:
+        ((uint16_t *)data)[i] = adn_f16_round(v);
+        break;
+    case ANYDNN_BF16:
+        ((uint16_t *)data)[i] = adn_bf16_round(v);
+        break;
+    case ANYDNN_F64:
+        ((double *)data)[i] = v;
+        break;
+    case ANYDNN_I8:
+        ((int8_t *)data)[i] = (int8_t)adn_integer_round(v, INT8_MIN, INT8_MAX);
+        break;
+    case ANYDNN_U8:
+        ((uint8_t *)data)[i] = (uint8_t)adn_integer_round(v, 0, UINT8_MAX);
+        break;
+    case ANYDNN_I32:
+        ((int32_t *)data)[i] = (int32_t)adn_integer_round(v, INT32_MIN, INT32_MAX);
+        break;
+    default:
+        ((int64_t *)data)[i] = adn_integer_round(v, INT64_MIN, INT64_MAX);
+        break;
     }
 }
 

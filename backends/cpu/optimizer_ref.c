@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * backends/cpu/optimizer_ref.c: SGD and Adam, element by element over any strides. Moments and parameters are computed in
- * double from their stored values and rounded once. */
+ * backends/cpu/optimizer_ref.c: SGD and Adam, element by element over any strides. Moments and parameters are computed
+ * in double from their stored values and rounded once. */
 #include "engines.h"
 
 struct optimizer_job {
@@ -53,7 +53,8 @@ static void adam_range(void *argument, int64_t first, int64_t last)
         }
 }
 
-static anydnn_status optimizer_run(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments)
+static anydnn_status optimizer_run(const anydnn_plan *plan, anydnn_stream *stream,
+                                   const struct adn_arguments *arguments)
 {
     const int adam = plan->problem.desc.head.op == ANYDNN_OP_ADAM;
     struct optimizer_job job;

@@ -95,7 +95,10 @@ void adn_pool_destroy(struct adn_pool *pool)
     free(pool);
 }
 
-int adn_pool_threads(const struct adn_pool *pool) { return pool->workers + 1; }
+int adn_pool_threads(const struct adn_pool *pool)
+{
+    return pool->workers + 1;
+}
 
 /* Four pieces for each thread even out their speeds, unless the pieces would be too short. */
 static int64_t piece_of(int64_t count, double nanoseconds, int threads)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * backends/cpu/pool_ref.c: pooling over 1 to 3 spatial dimensions. Forward visits the window of each output; backward
- * gathers, for each input, dy of the windows that cover it (for max without indices it repeats each window's search), so
- * that every element is summed in double in a fixed order and written once. */
+ * gathers, for each input, dy of the windows that cover it (for max without indices it repeats each window's search),
+ * so that every element is summed in double in a fixed order and written once. */
 #include "engines.h"
 
 struct pool_job {
@@ -191,7 +191,8 @@ static anydnn_status pool_run(const anydnn_plan *plan, anydnn_stream *stream, co
     if (job.alpha == 0 && (backward || !job.indices.t))
         adn_rescale(stream, out, job.beta);
     else
-        adn_pool_for(pool, anydnn_tensor_count(out->t), 50 + 4 * cells, backward ? backward_range : forward_range, &job);
+        adn_pool_for(pool, anydnn_tensor_count(out->t), 50 + 4 * cells, backward ? backward_range : forward_range,
+                     &job);
     return ANYDNN_OK;
 }
 

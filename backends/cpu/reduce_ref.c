@@ -36,8 +36,8 @@ static void reduce_range(void *argument, int64_t first, int64_t last)
     int64_t i;
     for (adn_rows_begin(&r, &job->outer, first, last); r.run; adn_rows_next(&r))
         for (i = 0; i < r.run; i++)
-            adn_put_scaled(&job->y, r.at[1] + i * r.step[1],
-                           job->alpha * reduce_part(job, r.at[0] + i * r.step[0]), job->beta);
+            adn_put_scaled(&job->y, r.at[1] + i * r.step[1], job->alpha * reduce_part(job, r.at[0] + i * r.step[0]),
+                           job->beta);
 }
 
 static void reduce(anydnn_stream *stream, struct reduce_job *job)
@@ -54,7 +54,8 @@ static void reduce(anydnn_stream *stream, struct reduce_job *job)
     adn_pool_for(adn_stream_pool(stream), job->outer.count, 20 + 2 * (double)job->inner.count, reduce_range, job);
 }
 
-void adn_reduce_sum(anydnn_stream *stream, const struct adn_view *x, const struct adn_view *y, double alpha, double beta)
+void adn_reduce_sum(anydnn_stream *stream, const struct adn_view *x, const struct adn_view *y, double alpha,
+                    double beta)
 {
     struct reduce_job job;
     memset(&job, 0, sizeof job);

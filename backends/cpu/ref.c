@@ -33,7 +33,10 @@ int64_t adn_scalar_i64(const anydnn_plan *plan, const struct adn_arguments *argu
     return value;
 }
 
-struct adn_pool *adn_stream_pool(const anydnn_stream *stream) { return stream->context->native; }
+struct adn_pool *adn_stream_pool(const anydnn_stream *stream)
+{
+    return stream->context->native;
+}
 
 uint32_t adn_axes_kept(const anydnn_tensor *t, const anydnn_tensor *shape)
 {

@@ -18,7 +18,10 @@ struct adn_view {
 
 struct adn_view adn_view_of(const anydnn_plan *plan, const struct adn_arguments *arguments, int role);
 
-ADN_ALWAYS_INLINE double adn_get(const struct adn_view *view, int64_t i) { return adn_load(view->data, view->dtype, i); }
+ADN_ALWAYS_INLINE double adn_get(const struct adn_view *view, int64_t i)
+{
+    return adn_load(view->data, view->dtype, i);
+}
 ADN_ALWAYS_INLINE void adn_put(const struct adn_view *view, int64_t i, double v)
 {
     adn_store(view->data, view->dtype, i, v);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * backends/cpu/softmax_ref.c: softmax, log-softmax and their gradients over any set of axes. A work item is one row (the
- * elements along those axes): the largest element, the sum, then the outputs; nothing is stored between the passes, so
- * that y may lie on x and dx on dy. */
+ * backends/cpu/softmax_ref.c: softmax, log-softmax and their gradients over any set of axes. A work item is one row
+ * (the elements along those axes): the largest element, the sum, then the outputs; nothing is stored between the
+ * passes, so that y may lie on x and dx on dy. */
 #include "engines.h"
 
 struct softmax_job {

@@ -106,13 +106,19 @@ ADN_ALWAYS_INLINE void dot(const struct adn_tile *t, double (*lane)[ADN_TILE_LAN
 }
 
 #define FOR_DTYPE(suffix, dtype)                                                                                       \
-    static void add_##suffix(const struct adn_tile *t, double (*sum)[ADN_TILE_COLUMNS]) { add(t, sum, dtype); }        \
-    static void dot_##suffix(const struct adn_tile *t, double (*lane)[ADN_TILE_LANES]) { dot(t, lane, dtype); }        \
-    WIDE_TARGET static void add_##suffix##_wide(const struct adn_tile *t, double (*sum)[ADN_TILE_COLUMNS])             \
+    static void add_##suffix(const struct adn_tile *t, double(*sum)[ADN_TILE_COLUMNS])                                 \
     {                                                                                                                  \
         add(t, sum, dtype);                                                                                            \
     }                                                                                                                  \
-    WIDE_TARGET static void dot_##suffix##_wide(const struct adn_tile *t, double (*lane)[ADN_TILE_LANES])              \
+    static void dot_##suffix(const struct adn_tile *t, double(*lane)[ADN_TILE_LANES])                                  \
+    {                                                                                                                  \
+        dot(t, lane, dtype);                                                                                           \
+    }                                                                                                                  \
+    WIDE_TARGET static void add_##suffix##_wide(const struct adn_tile *t, double(*sum)[ADN_TILE_COLUMNS])              \
+    {                                                                                                                  \
+        add(t, sum, dtype);                                                                                            \
+    }                                                                                                                  \
+    WIDE_TARGET static void dot_##suffix##_wide(const struct adn_tile *t, double(*lane)[ADN_TILE_LANES])               \
     {                                                                                                                  \
         dot(t, lane, dtype);                                                                                           \
     }
@@ -125,10 +131,14 @@ adn_tile_add_fn adn_tile_add(int dtype)
 {
     const int wide = HAS_WIDE;
     switch (dtype) {
-    case ANYDNN_F32: return wide ? add_f32_wide : add_f32;
-    case ANYDNN_F16: return wide ? add_f16_wide : add_f16;
-    case ANYDNN_BF16: return wide ? add_bf16_wide : add_bf16;
-    default: return wide ? add_f64_wide : add_f64;
+    case ANYDNN_F32:
+        return wide ? add_f32_wide : add_f32;
+    case ANYDNN_F16:
+        return wide ? add_f16_wide : add_f16;
+    case ANYDNN_BF16:
+        return wide ? add_bf16_wide : add_bf16;
+    default:
+        return wide ? add_f64_wide : add_f64;
     }
 }
 
@@ -136,9 +146,13 @@ adn_tile_dot_fn adn_tile_dot(int dtype)
 {
     const int wide = HAS_WIDE;
     switch (dtype) {
-    case ANYDNN_F32: return wide ? dot_f32_wide : dot_f32;
-    case ANYDNN_F16: return wide ? dot_f16_wide : dot_f16;
-    case ANYDNN_BF16: return wide ? dot_bf16_wide : dot_bf16;
-    default: return wide ? dot_f64_wide : dot_f64;
+    case ANYDNN_F32:
+        return wide ? dot_f32_wide : dot_f32;
+    case ANYDNN_F16:
+        return wide ? dot_f16_wide : dot_f16;
+    case ANYDNN_BF16:
+        return wide ? dot_bf16_wide : dot_bf16;
+    default:
+        return wide ? dot_f64_wide : dot_f64;
     }
 }

@@ -10,12 +10,12 @@
 enum { ADN_TILE_ROWS = 4, ADN_TILE_COLUMNS = 64, ADN_TILE_LANES = 16 };
 
 struct adn_tile {
-    int rows;              /* 1..ADN_TILE_ROWS */
-    int64_t depth, count;  /* products of each sum; columns */
-    const void *factor;    /* element (row j, depth c) at factor_at + j * factor_row + c * factor_depth */
+    int rows;             /* 1..ADN_TILE_ROWS */
+    int64_t depth, count; /* products of each sum; columns */
+    const void *factor;   /* element (row j, depth c) at factor_at + j * factor_row + c * factor_depth */
     int64_t factor_at, factor_row, factor_depth;
-    int64_t factor_step;   /* dot only: stride along the columns */
-    const void *source;    /* element (depth c, column i) at source_at + c * source_depth + i * source_step */
+    int64_t factor_step; /* dot only: stride along the columns */
+    const void *source;  /* element (depth c, column i) at source_at + c * source_depth + i * source_step */
     int64_t source_at, source_depth, source_step;
     int64_t sum_at, sum_step; /* add only: column i adds to sum[j][sum_at + i * sum_step] */
 };
