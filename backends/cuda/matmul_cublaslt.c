@@ -7,10 +7,15 @@
  * reduced in a narrower type nor by atomics, so that results repeat.
  * Two engines: matmul_cublaslt keeps strict math; matmul_cublaslt_fast does what that forbids: tf32 products, and
  * halves with beta, where the library rounds the product before it adds (measured on H200: 1 ulp).
+ * With alpha 0 the library reads a and b all the same (NaN * 0), which the operation forbids: plans for any alpha also
+ * carry the steps of matmul_tile, and run these then.
  * Plan: geometry. Prepare: handle, descriptors, the library's choice of algorithm. Run: one call. */
 #include "cublaslt.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+extern const struct adn_engine adn_engine_matmul_tile;
 
 enum { WORKSPACE = 32 << 20, MATRICES = 3 };
 
@@ -300,10 +305,36 @@ static void discard_matmul(anydnn_plan *plan)
     own->desc = NULL;
 }
 
+/* Steps for alpha 0, without workspace. */
+static anydnn_status prepare_steps(anydnn_plan *plan)
+{
+    struct adn_problem problem = plan->problem;
+    struct adn_engine_plan *tile = calloc(1, sizeof *tile);
+    anydnn_status status = ANYDNN_UNSUPPORTED;
+    if (!tile) return adn_fail(ANYDNN_OUT_OF_MEMORY, "no host memory for a plan");
+    problem.workspace_limit = 0;
+    if (adn_engine_matmul_tile.plan(&problem, &plan->context->device, NULL, tile, NULL)) {
+        plan->body.steps = tile->steps;
+        memcpy(plan->body.step, tile->step, sizeof tile->step);
+        status = adn_steps_prepare(plan);
+    } else {
+        adn_fail(status, "matmul_tile, which runs alpha 0, does not take the product without workspace");
+    }
+    free(tile);
+    return status;
+}
+
+static void bind_steps(const struct adn_problem *p, const double *scalar, const struct adn_engine_plan *plan, int step,
+                       void *params)
+{
+    adn_engine_matmul_tile.bind(p, scalar, plan, step, params);
+}
+
 static anydnn_status prepare_current(anydnn_plan *plan)
 {
     struct lt_plan *own = own_of(&plan->body);
     void *handle;
+    if (plan->problem.alpha_class == ADN_CLASS_OTHER) ADN_TRY(prepare_steps(plan));
     ADN_TRY(adn_cublaslt_handle(adn_cuda_of(plan->context), &handle));
     ADN_TRY(make_layouts(own));
     ADN_TRY(make_desc(own));
@@ -334,6 +365,7 @@ static anydnn_status run_matmul(const anydnn_plan *plan, anydnn_stream *stream, 
     float beta = (float)arguments->scalar[adn_slot(p, ANYDNN_BETA)];
     struct adn_cuda_scope scope;
     int result;
+    if (alpha == 0.0f) return adn_steps_run(plan, stream, arguments);
     ADN_TRY(adn_cuda_enter(&scope, cuda->handle));
     result = adn_cublaslt()->cublasLtMatmul(cuda->cublaslt, own->desc, &alpha, own->swapped ? b : a, own->layout[0],
                                             own->swapped ? a : b, own->layout[1], &beta, y, own->layout[2], y,
@@ -349,6 +381,7 @@ const struct adn_engine adn_cuda_matmul_cublaslt = {
     .traits = ANYDNN_TRAIT_LIBRARY | ANYDNN_TRAIT_DETERMINISTIC,
     .revision = 1,
     .plan = plan_strict,
+    .bind = bind_steps,
     .prepare = prepare_matmul,
     .run = run_matmul,
     .discard = discard_matmul,
@@ -360,6 +393,7 @@ const struct adn_engine adn_cuda_matmul_cublaslt_fast = {
     .traits = ANYDNN_TRAIT_LIBRARY | ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_REDUCED_MATH,
     .revision = 1,
     .plan = plan_fast,
+    .bind = bind_steps,
     .prepare = prepare_matmul,
     .run = run_matmul,
     .discard = discard_matmul,
