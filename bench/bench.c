@@ -112,7 +112,8 @@ static char *copy_text(const char *text)
     return copy;
 }
 
-static void remember_bars(struct session *s, const struct contest *contest, const char *line, double flops, double bytes)
+static void remember_bars(struct session *s, const struct contest *contest, const char *line, double flops,
+                          double bytes)
 {
     int i;
     for (i = 0; s->plot_path && i < contest->count && s->bar_count < MAX_BARS; i++) {
@@ -120,8 +121,10 @@ static void remember_bars(struct session *s, const struct contest *contest, cons
         struct chart_bar *bar = &s->bars[s->bar_count];
         char name[96];
         if (one->median <= 0) continue;
-        if (s->options.engines && !one->peer) snprintf(name, sizeof name, "%.20s", one->engine);
-        else snprintf(name, sizeof name, "%s", one->name);
+        if (s->options.engines && !one->peer)
+            snprintf(name, sizeof name, "%.20s", one->engine);
+        else
+            snprintf(name, sizeof name, "%s", one->name);
         bar->group = copy_text(line);
         bar->name = copy_text(name);
         /* Work that moves data more than it computes has a few operations a byte: then bytes are what counts. */
@@ -151,7 +154,8 @@ static void report(struct session *s, const struct contest *contest, const char 
         if (one->median <= 0) {
             if (ours || one->wrong) s->failed++;
             /* That a peer does not know an operation is no news; that it fails in one that it knows is. */
-            else if (anydnn_problem_op(contest->problem)->op != ANYDNN_OP_MATMUL) continue;
+            else if (anydnn_problem_op(contest->problem)->op != ANYDNN_OP_MATMUL)
+                continue;
             printf("%11s  %s%s%s: %s: %s\n", one->wrong ? "WRONG" : "-", one->name, ours ? " " : "",
                    ours ? one->engine : "", one->why, i == 0 ? line : "");
             continue;
@@ -241,8 +245,10 @@ static void open_peers(struct session *s)
         peer->peer = known[i];
         peer->state = NULL;
         peer->why = known[i]->open(s->device.stream, &peer->state);
-        if (peer->why) printf("peer %s is absent: %s\n", known[i]->name, peer->why);
-        else s->peer_count++;
+        if (peer->why)
+            printf("peer %s is absent: %s\n", known[i]->name, peer->why);
+        else
+            s->peer_count++;
     }
 }
 
@@ -281,7 +287,8 @@ static bool open_csv(struct session *s)
     fseek(s->csv, 0, SEEK_END);
     if (ftell(s->csv) == 0)
         fputs("date,device,driver,commit,problem,contestant,engine,samples,calls,median_us,p10_us,p90_us,tflops,gbps,"
-              "checked,ratio\n", s->csv);
+              "checked,ratio\n",
+              s->csv);
     return true;
 }
 
@@ -291,9 +298,8 @@ static void finish(struct session *s)
     if (s->ratios)
         printf("geometric mean of %d ratios to the best peer: %.3f, worst %.3f\n", s->ratios,
                exp(s->ratio_logs / s->ratios), s->worst_ratio);
-    if (s->plot_path &&
-        !chart_write(s->plot_path, s->device.info.name, "TFLOP/s (TB/s where an operation mostly moves data)", s->bars,
-                     s->bar_count)) {
+    if (s->plot_path && !chart_write(s->plot_path, s->device.info.name,
+                                     "TFLOP/s (TB/s where an operation mostly moves data)", s->bars, s->bar_count)) {
         fprintf(stderr, "anydnn bench: %s cannot be written\n", s->plot_path);
         s->failed++;
     }
@@ -316,19 +322,27 @@ static int parse(int argc, char **argv, struct session *s)
             fputs(usage, stdout);
             return EXIT_GOOD;
         }
-        if (!strcmp(option, "--engines")) s->options.engines = true;
-        else if (!strcmp(option, "--no-check")) s->options.check = false;
+        if (!strcmp(option, "--engines"))
+            s->options.engines = true;
+        else if (!strcmp(option, "--no-check"))
+            s->options.check = false;
         else if (!value) {
             fprintf(stderr, "anydnn bench: \"%s\" is unknown or wants a value; try: anydnn bench --help\n", option);
             return EXIT_USAGE;
         } else {
             i++;
-            if (!strcmp(option, "--device")) s->device_word = value;
-            else if (!strcmp(option, "--peer")) s->peer_word = value;
-            else if (!strcmp(option, "--csv")) s->csv_path = value;
-            else if (!strcmp(option, "--plot")) s->plot_path = value;
-            else if (!strcmp(option, "--commit")) s->commit = value;
-            else if (!strcmp(option, "--seconds")) s->options.seconds = atof(value);
+            if (!strcmp(option, "--device"))
+                s->device_word = value;
+            else if (!strcmp(option, "--peer"))
+                s->peer_word = value;
+            else if (!strcmp(option, "--csv"))
+                s->csv_path = value;
+            else if (!strcmp(option, "--plot"))
+                s->plot_path = value;
+            else if (!strcmp(option, "--commit"))
+                s->commit = value;
+            else if (!strcmp(option, "--seconds"))
+                s->options.seconds = atof(value);
             else if (strcmp(option, "-f") != 0) {
                 fprintf(stderr, "anydnn bench: unknown option \"%s\"; try: anydnn bench --help\n", option);
                 return EXIT_USAGE;

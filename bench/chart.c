@@ -5,7 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 960, LABEL_SIZE = 12, BAR_HEIGHT = 16, GROUP_GAP = 26, TOP = 64, LEFT = 24, BAR_LEFT = 150, BAR_MOST = 640 };
+enum {
+    WIDTH = 960,
+    LABEL_SIZE = 12,
+    BAR_HEIGHT = 16,
+    GROUP_GAP = 26,
+    TOP = 64,
+    LEFT = 24,
+    BAR_LEFT = 150,
+    BAR_MOST = 640
+};
 enum { COLOURS = 5 };
 
 static const char *const colours[COLOURS] = { "#2563a8", "#d98324", "#4f9d69", "#8f5aa8", "#777777" };
@@ -13,10 +22,14 @@ static const char *const colours[COLOURS] = { "#2563a8", "#d98324", "#4f9d69", "
 static void put_escaped(FILE *file, const char *text)
 {
     for (; *text; text++) {
-        if (*text == '<') fputs("&lt;", file);
-        else if (*text == '>') fputs("&gt;", file);
-        else if (*text == '&') fputs("&amp;", file);
-        else fputc(*text, file);
+        if (*text == '<')
+            fputs("&lt;", file);
+        else if (*text == '>')
+            fputs("&gt;", file);
+        else if (*text == '&')
+            fputs("&amp;", file);
+        else
+            fputc(*text, file);
     }
 }
 

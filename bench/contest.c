@@ -25,9 +25,15 @@ static const uint64_t small_bytes = (uint64_t)48 << 20; /* of a problem that the
         if (status_ != ANYDNN_OK) return status_;                                                                      \
     } while (0)
 
-static void drop_out(struct contestant *one, const char *why) { snprintf(one->why, sizeof one->why, "%s", why); }
+static void drop_out(struct contestant *one, const char *why)
+{
+    snprintf(one->why, sizeof one->why, "%s", why);
+}
 
-static bool takes_part(const struct contestant *one) { return !one->why[0]; }
+static bool takes_part(const struct contestant *one)
+{
+    return !one->why[0];
+}
 
 /* Enqueues one call on memory set `number`; false when the contestant drops out. */
 static bool run_once(struct contest *contest, struct contestant *one, int number)
@@ -78,8 +84,8 @@ static void enter_peer(struct contest *contest, const struct opened_peer *opened
     const char *why = opened->why;
     one->peer = opened->peer;
     if (!why)
-        why = opened->peer->prepare(opened->state, contest->problem, contest->set.binding, contest->set.count,
-                                    &one->job);
+        why =
+            opened->peer->prepare(opened->state, contest->problem, contest->set.binding, contest->set.count, &one->job);
     if (why) drop_out(one, why);
 }
 

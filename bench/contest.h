@@ -20,32 +20,32 @@ struct opened_peer {
 
 /* Somebody who solves the problem. */
 struct contestant {
-    const char *name;          /* "anydnn", or the peer's */
-    char engine[64];           /* anydnn's engine */
+    const char *name; /* "anydnn", or the peer's */
+    char engine[64];  /* anydnn's engine */
     uint32_t traits;
-    anydnn_plan *plan;         /* anydnn */
-    const struct peer *peer;   /* a peer and its job */
+    anydnn_plan *plan;       /* anydnn */
+    const struct peer *peer; /* a peer and its job */
     void *job;
-    char why[256];             /* not empty: it does not take part, and why */
-    bool wrong;                /* it took part, and its answer was wrong */
-    int calls;                 /* in each sample */
+    char why[256]; /* not empty: it does not take part, and why */
+    bool wrong;    /* it took part, and its answer was wrong */
+    int calls;     /* in each sample */
     int samples;
-    double sample[MAX_SAMPLES];/* nanoseconds of one call */
-    double median, low, high;  /* nanoseconds: the middle, a tenth and nine tenths of the samples */
+    double sample[MAX_SAMPLES]; /* nanoseconds of one call */
+    double median, low, high;   /* nanoseconds: the middle, a tenth and nine tenths of the samples */
 };
 
 struct contest {
     struct device *device;
     const anydnn_problem *problem;
     struct workset set;
-    bool checked;              /* answers were compared */
-    int count;                 /* contestants; the first is anydnn's own choice */
+    bool checked; /* answers were compared */
+    int count;    /* contestants; the first is anydnn's own choice */
     struct contestant contestant[MAX_CONTESTANTS];
 };
 
 struct contest_options {
-    double seconds;            /* of sampling, all contestants together */
-    bool engines;              /* every engine takes part, not just the automatic choice */
+    double seconds; /* of sampling, all contestants together */
+    bool engines;   /* every engine takes part, not just the automatic choice */
     bool check;
 };
 

@@ -32,18 +32,33 @@ static bool fail(struct dataset *data, const char *format, ...)
 
 #ifdef ANYDNN_HAVE_ZLIB
 typedef gzFile source; /* reads plain files as well */
-static source source_open(const char *path) { return gzopen(path, "rb"); }
-static long source_read(source file, void *to, unsigned size) { return gzread(file, to, size); }
-static bool source_close(source file) { return gzclose(file) == Z_OK; }
+static source source_open(const char *path)
+{
+    return gzopen(path, "rb");
+}
+static long source_read(source file, void *to, unsigned size)
+{
+    return gzread(file, to, size);
+}
+static bool source_close(source file)
+{
+    return gzclose(file) == Z_OK;
+}
 #else
 typedef FILE *source;
-static source source_open(const char *path) { return fopen(path, "rb"); }
+static source source_open(const char *path)
+{
+    return fopen(path, "rb");
+}
 static long source_read(source file, void *to, unsigned size)
 {
     const size_t got = fread(to, 1, size, file);
     return ferror(file) ? -1 : (long)got;
 }
-static bool source_close(source file) { return fclose(file) == 0; }
+static bool source_close(source file)
+{
+    return fclose(file) == 0;
+}
 #endif
 
 static bool read_all(struct dataset *data, const char *path, source file, struct bytes *bytes)
@@ -123,7 +138,8 @@ static bool parse_csv(struct dataset *data, const char *path, const struct bytes
             for (; at < end && *at >= '0' && *at <= '9' && digits < 4; at++, digits++) value = value * 10 + (*at - '0');
             if (column == DIGIT_PIXELS && at < end && *at == '\r') at++;
             if (digits == 0 || value > largest || at == end || *at != (column < DIGIT_PIXELS ? ',' : '\n'))
-                return fail(data, "%s:%d: field %d: accepted: 64 whole numbers 0..16 and a digit 0..9, separated by ','",
+                return fail(data,
+                            "%s:%d: field %d: accepted: 64 whole numbers 0..16 and a digit 0..9, separated by ','",
                             path, row + 1, column + 1);
             at++;
             if (column < DIGIT_PIXELS)
@@ -214,8 +230,10 @@ static bool read_idx(struct dataset *data, const char *folder, const char *name,
     int i;
     snprintf(path, path_size, "%s/%s", folder, name);
     plain = fopen(path, "rb");
-    if (plain) fclose(plain);
-    else snprintf(path, path_size, "%s/%s.gz", folder, name);
+    if (plain)
+        fclose(plain);
+    else
+        snprintf(path, path_size, "%s/%s.gz", folder, name);
     if (!read_file(data, path, bytes)) return false;
     if (bytes->size < 4 * (size_t)(dims + 1))
         return fail(data, "%s: %zu bytes: too short for its header", path, bytes->size);

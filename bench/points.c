@@ -84,7 +84,10 @@ static void add(struct sum *sum, double a, double b)
 
 /* ---------------------------------------------------------------- operations ---------------------------------- */
 
-static int64_t tap(const struct geometry *g, int axis, int64_t r) { return g->flipped ? g->filter[axis] - 1 - r : r; }
+static int64_t tap(const struct geometry *g, int axis, int64_t r)
+{
+    return g->flipped ? g->filter[axis] - 1 - r : r;
+}
 
 static struct sum conv_forward(const struct check *check, const int64_t at[5])
 {

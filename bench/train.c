@@ -35,13 +35,13 @@
 static const char usage[] =
     "usage: anydnn train [options]\n"
     "\n"
-    "Trains a small convolutional network on images of handwritten digits and prints a line for each device: accuracy,\n"
+    "Trains a small convolutional network on images of handwritten digits. Prints a line for each device: accuracy,\n"
     "seconds, agreement with the CPU reference.\n"
     "\n"
     "  --device D      cpu, cuda:0, opencl:1, auto, or all (default)\n"
     "  --judge         also with a single device: trains on the CPU first and compares with it (all: always)\n"
     "  --digits FILE   the CSV file of 8x8 digits (default: the one that came with anydnn)\n"
-    "  --data DIR      MNIST's four IDX files instead, compressed or not\n"
+    "  --data DIR      MNIST's four IDX files instead, compressed or not (many minutes an epoch on the CPU reference)\n"
     "  --epochs N      default 25; 2 with --data\n"
     "  --batch N       default 32; 64 with --data\n"
     "  --seed N        of split, weights, order and dropout (default 1)\n"
@@ -143,8 +143,7 @@ static anydnn_status observe(void *user, digits_net *net, int step, int steps)
 static anydnn_status probe(struct run *run, int snapshot, float *loss, float *results)
 {
     const digits_set *set = &run->data->train;
-    anydnn_status status =
-        digits_state_set(run->net, run->reference->state[snapshot], run->reference->step[snapshot]);
+    anydnn_status status = digits_state_set(run->net, run->reference->state[snapshot], run->reference->step[snapshot]);
     if (status == ANYDNN_OK)
         status = digits_step(run->net, set->images, set->labels, run->settings->options.rate, loss);
     return status == ANYDNN_OK ? digits_results(run->net, results) : status;
@@ -284,7 +283,8 @@ static bool write_weights(digits_net *net, const char *path)
     bool good = file && digits_state_get(net, state, &step) == ANYDNN_OK;
     for (i = 0; good && i < slices; i++) {
         good = fprintf(file, "%s %d\n", slice[i].name, slice[i].count) > 0;
-        good = good && fwrite(state + slice[i].first, sizeof *state, (size_t)slice[i].count, file) == (size_t)slice[i].count;
+        good = good &&
+               fwrite(state + slice[i].first, sizeof *state, (size_t)slice[i].count, file) == (size_t)slice[i].count;
     }
     if (file) good = fclose(file) == 0 && good;
     free(state);
@@ -395,13 +395,20 @@ static int parse(int argc, char **argv, struct settings *settings)
         if (!strcmp(option, "--judge")) {
             settings->judge = true;
             i--;
-        } else if (!strcmp(option, "--device")) settings->device = value;
-        else if (!strcmp(option, "--digits")) settings->digits = value;
-        else if (!strcmp(option, "--data")) settings->folder = value;
-        else if (!strcmp(option, "--out")) settings->out = value;
-        else if (!strcmp(option, "--epochs")) good = whole_number(value, 1, 10000, &epochs);
-        else if (!strcmp(option, "--batch")) good = whole_number(value, 2, 1000, &batch);
-        else if (!strcmp(option, "--seed")) good = whole_number(value, 0, 0x7fffffff, &seed);
+        } else if (!strcmp(option, "--device"))
+            settings->device = value;
+        else if (!strcmp(option, "--digits"))
+            settings->digits = value;
+        else if (!strcmp(option, "--data"))
+            settings->folder = value;
+        else if (!strcmp(option, "--out"))
+            settings->out = value;
+        else if (!strcmp(option, "--epochs"))
+            good = whole_number(value, 1, 10000, &epochs);
+        else if (!strcmp(option, "--batch"))
+            good = whole_number(value, 2, 1000, &batch);
+        else if (!strcmp(option, "--seed"))
+            good = whole_number(value, 0, 0x7fffffff, &seed);
         else {
             fprintf(stderr, "anydnn train: unknown option \"%s\"; try: anydnn train --help\n", option);
             return EXIT_USAGE;
@@ -447,8 +454,10 @@ static void print_table(const struct outcome *outcomes, int count)
     int i;
     printf("%-10s %9s %9s  %s\n", "device", "accuracy", "seconds", "agreement with the CPU reference");
     for (i = 0; i < count; i++) {
-        if (outcomes[i].accuracy < 0) printf("%-10s %9s %9s", outcomes[i].id, "-", "-");
-        else printf("%-10s %7.2f %% %9.2f", outcomes[i].id, outcomes[i].accuracy, outcomes[i].seconds);
+        if (outcomes[i].accuracy < 0)
+            printf("%-10s %9s %9s", outcomes[i].id, "-", "-");
+        else
+            printf("%-10s %7.2f %% %9.2f", outcomes[i].id, outcomes[i].accuracy, outcomes[i].seconds);
         printf("  %s\n", outcomes[i].agreement);
     }
 }
@@ -457,11 +466,13 @@ static bool load_data(const struct settings *settings, struct dataset *data)
 {
     const char *digits = settings->digits;
     bool good;
-    if (!digits) digits = access(ANYDNN_DATA_DIR "/digits.csv.gz", R_OK) == 0 ? ANYDNN_DATA_DIR "/digits.csv.gz"
-                                                                              : ANYDNN_INSTALLED_DATA_DIR "/digits.csv.gz";
+    if (!digits)
+        digits = access(ANYDNN_DATA_DIR "/digits.csv.gz", R_OK) == 0 ? ANYDNN_DATA_DIR "/digits.csv.gz"
+                                                                     : ANYDNN_INSTALLED_DATA_DIR "/digits.csv.gz";
     good = settings->folder ? dataset_read_mnist(settings->folder, data)
                             : dataset_read_digits(digits, settings->options.seed, data);
-    if (!good) fprintf(stderr, "anydnn train: %s\n", data->error);
+    if (!good)
+        fprintf(stderr, "anydnn train: %s\n", data->error);
     else if (data->train.count < settings->options.batch) {
         fprintf(stderr, "anydnn train: %d training images are fewer than a batch of %d\n", data->train.count,
                 settings->options.batch);
@@ -494,7 +505,8 @@ int anydnn_train_main(int argc, char **argv)
            (unsigned long long)settings.options.seed);
     fflush(stdout);
     for (i = 0; i < count; i++) {
-        train_device(&settings, &data, &reference, settings.judge && i == 0, i == 0 ? settings.out : NULL, &outcomes[i]);
+        train_device(&settings, &data, &reference, settings.judge && i == 0, i == 0 ? settings.out : NULL,
+                     &outcomes[i]);
         good = good && outcomes[i].good;
     }
     print_table(outcomes, count);

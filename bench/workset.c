@@ -120,7 +120,10 @@ static anydnn_status fill_role(struct workset *set, int row)
 
 /* ---------------------------------------------------------------- memory -------------------------------------- */
 
-static uint64_t round_up(uint64_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+static uint64_t round_up(uint64_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
 
 /* A scalar that the line wants in device memory. */
 static anydnn_status place_scalar(struct workset *set, int row)

@@ -12,14 +12,14 @@ struct workset {
     anydnn_context *context;
     anydnn_stream *stream;
     const anydnn_problem *problem;
-    int count;                              /* bindings */
+    int count; /* bindings */
     int sets;
-    anydnn_tensor tensor[WORKSET_ROLES];    /* the line's, with the alignment that the memory has */
-    anydnn_binding binding[WORKSET_ROLES];  /* of set 0 */
-    anydnn_mem memory[WORKSET_ROLES];       /* of all sets; kind NONE where another role's memory is shared */
-    uint64_t distance[WORKSET_ROLES];       /* bytes from a set to the next; 0 for scalars */
-    void *host[WORKSET_ROLES];              /* what the device memory was filled with, NULL for mere outputs */
-    uint64_t bytes;                         /* of one set */
+    anydnn_tensor tensor[WORKSET_ROLES];   /* the line's, with the alignment that the memory has */
+    anydnn_binding binding[WORKSET_ROLES]; /* of set 0 */
+    anydnn_mem memory[WORKSET_ROLES];      /* of all sets; kind NONE where another role's memory is shared */
+    uint64_t distance[WORKSET_ROLES];      /* bytes from a set to the next; 0 for scalars */
+    void *host[WORKSET_ROLES];             /* what the device memory was filled with, NULL for mere outputs */
+    uint64_t bytes;                        /* of one set */
 };
 
 /* Allocates sets until they take `least_bytes` together (1 to 256 sets, 2 where memory allows) and fills them. */

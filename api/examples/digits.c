@@ -22,7 +22,8 @@
     } while (0)
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-enum { CHANNELS1 = 16, CHANNELS2 = 32, HIDDEN = 64, SLICES = 14, PARAMETERS = 10, MAX_STEPS = 24, MAX_BINDINGS = 10, MAX_OWNED = 32 };
+enum { CHANNELS1 = 16, CHANNELS2 = 32, HIDDEN = 64 };
+enum { SLICES = 14, PARAMETERS = 10, MAX_STEPS = 24, MAX_BINDINGS = 10, MAX_OWNED = 32 };
 enum { SLICE_ALIGNMENT = 64 }; /* elements: every slice begins at a multiple of 256 bytes */
 
 static const double dropout_ratio = 0.25, smoothing = 0.1, statistics_factor = 0.1;
@@ -64,9 +65,9 @@ struct digits_net {
     struct cell features, hidden, dropped, logits; /* features: the second block's result as [N, 32*H/4*W/4] */
     struct cell dfeatures, dhidden, dlogits;
     digits_slice slice[SLICES];
-    struct cell value[SLICES];  /* a weight or running statistic */
-    struct cell result[SLICES]; /* its gradient or the batch's statistic */
-    struct cell parameters, gradients, moment1, moment2; /* the vectors; values and results of slices lie in two of them */
+    struct cell value[SLICES];                           /* a weight or running statistic */
+    struct cell result[SLICES];                          /* its gradient or the batch's statistic */
+    struct cell parameters, gradients, moment1, moment2; /* the vectors that the slices lie in */
     int parameter_count, value_count;
     struct pass forward, backward, update, inference;
     int owned_count;
@@ -92,8 +93,14 @@ static struct cell view(const struct cell *cell, anydnn_tensor shape, int first)
     return seen;
 }
 
-static anydnn_tensor images(int n, int c, int h, int w) { return anydnn_tensor_nchw(ANYDNN_F32, n, c, h, w); }
-static anydnn_tensor matrix(int rows, int columns) { return anydnn_tensor_2d(ANYDNN_F32, rows, columns); }
+static anydnn_tensor images(int n, int c, int h, int w)
+{
+    return anydnn_tensor_nchw(ANYDNN_F32, n, c, h, w);
+}
+static anydnn_tensor matrix(int rows, int columns)
+{
+    return anydnn_tensor_2d(ANYDNN_F32, rows, columns);
+}
 
 static anydnn_status create_block(digits_net *net, struct block *block, int channels, int height, int width)
 {
@@ -178,7 +185,10 @@ static anydnn_status create_slices(digits_net *net)
 
 /* ---------------------------------------------------------------- operations ---------------------------------- */
 
-static anydnn_binding bind(int role, const struct cell *cell) { return anydnn_bind(role, &cell->shape, cell->mem); }
+static anydnn_binding bind(int role, const struct cell *cell)
+{
+    return anydnn_bind(role, &cell->shape, cell->mem);
+}
 
 /* Makes the plan of an operation and appends it to a pass. */
 static anydnn_status add(digits_net *net, struct pass *pass, const void *op, const anydnn_binding *bindings, int count)
@@ -471,8 +481,7 @@ anydnn_status digits_train(digits_net *net, const digits_set *set, float *losses
     int *order = malloc((size_t)set->count * sizeof *order);
     int epoch;
     status = order ? anydnn_alloc_host(net->context, image_bytes, &images) : ANYDNN_OUT_OF_MEMORY;
-    if (status == ANYDNN_OK)
-        status = anydnn_alloc_host(net->context, (uint64_t)set->count * sizeof(int32_t), &labels);
+    if (status == ANYDNN_OK) status = anydnn_alloc_host(net->context, (uint64_t)set->count * sizeof(int32_t), &labels);
     for (epoch = 0; status == ANYDNN_OK && epoch < net->options.epochs; epoch++) {
         digits_shuffle(order, set->count, &random);
         status = train_epoch(net, set, order, images, labels, losses, observe, user);
@@ -509,8 +518,14 @@ const digits_slice *digits_slices(const digits_net *net, int *count)
     return net->slice;
 }
 
-size_t digits_state_count(const digits_net *net) { return (size_t)net->value_count + 2 * (size_t)net->parameter_count; }
-size_t digits_results_count(const digits_net *net) { return (size_t)net->value_count; }
+size_t digits_state_count(const digits_net *net)
+{
+    return (size_t)net->value_count + 2 * (size_t)net->parameter_count;
+}
+size_t digits_results_count(const digits_net *net)
+{
+    return (size_t)net->value_count;
+}
 
 anydnn_status digits_state_get(digits_net *net, float *state, int *step)
 {
@@ -536,25 +551,6 @@ anydnn_status digits_results(digits_net *net, float *results)
 {
     TRY(anydnn_copy_out(net->stream, results, net->gradients.mem, (uint64_t)net->value_count * sizeof *results));
     return anydnn_stream_sync(net->stream);
-}
-
-double digits_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (double)((z ^ (z >> 31)) >> 11) / 9007199254740992.0;
-}
-
-void digits_shuffle(int *order, int count, uint64_t *state)
-{
-    int i;
-    for (i = 0; i < count; i++) order[i] = i;
-    for (i = count - 1; i > 0; i--) {
-        const int other = (int)(digits_random(state) * (i + 1)), kept = order[i];
-        order[i] = order[other];
-        order[other] = kept;
-    }
 }
 
 /* He et al., ICCV 2015, drawn uniformly: variance 2 / fan_in. Made on the host, so that all devices start equal. */
@@ -600,8 +596,10 @@ anydnn_status digits_create(anydnn_context *context, int height, int width, cons
     made->height = height;
     made->width = width;
     status = build(made);
-    if (status == ANYDNN_OK) *net = made;
-    else digits_destroy(made);
+    if (status == ANYDNN_OK)
+        *net = made;
+    else
+        digits_destroy(made);
     return status;
 }
 

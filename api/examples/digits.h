@@ -76,6 +76,23 @@ anydnn_status digits_results(digits_net *net, float *results);
 
 /* The example's random numbers: uniform in 0..1, a state for each use (splitmix64, Steele et al., OOPSLA 2014), and a
  * shuffle of 0..count-1. */
-double digits_random(uint64_t *state);
-void digits_shuffle(int *order, int count, uint64_t *state);
+static inline double digits_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (double)((z ^ (z >> 31)) >> 11) / 9007199254740992.0;
+}
+
+static inline void digits_shuffle(int *order, int count, uint64_t *state)
+{
+    int i;
+    for (i = 0; i < count; i++) order[i] = i;
+    for (i = count - 1; i > 0; i--) {
+        const int other = (int)(digits_random(state) * (i + 1)), kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+}
+
 #endif

@@ -11,13 +11,14 @@ enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112, NO_HALF_PRECISION =
 
 /* Alpha and beta are float, or the bits of a half; everything else is alike. */
 #define GEMM(scalar)                                                                                                   \
-    int (*)(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, scalar alpha, void *a, size_t a_offset, \
-            size_t lda, void *b, size_t b_offset, size_t ldb, scalar beta, void *y, size_t y_offset, size_t ldy,       \
-            void **queue, void **event)
+    int (*)(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, scalar alpha, void *a,                 \
+            size_t a_offset, size_t lda, void *b, size_t b_offset, size_t ldb, scalar beta, void *y, size_t y_offset,  \
+            size_t ldy, void **queue, void **event)
 #define BATCHED(scalar)                                                                                                \
-    int (*)(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, scalar alpha, void *a, size_t a_offset, \
-            size_t lda, size_t a_stride, void *b, size_t b_offset, size_t ldb, size_t b_stride, scalar beta, void *y,  \
-            size_t y_offset, size_t ldy, size_t y_stride, size_t batch, void **queue, void **event)
+    int (*)(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, scalar alpha, void *a,                 \
+            size_t a_offset, size_t lda, size_t a_stride, void *b, size_t b_offset, size_t ldb, size_t b_stride,       \
+            scalar beta, void *y, size_t y_offset, size_t ldy, size_t y_stride, size_t batch, void **queue,            \
+            void **event)
 
 struct state {
     anydnn_stream *stream;
@@ -51,10 +52,16 @@ static const char *open_state(anydnn_stream *stream, void **opened)
     return NULL;
 }
 
-static void close_state(void *opened) { free(opened); }
+static void close_state(void *opened)
+{
+    free(opened);
+}
 
 /* Only 1 and 0 are asked for in half precision. */
-static uint16_t half_of(double value) { return value == 1 ? 0x3c00 : 0; }
+static uint16_t half_of(double value)
+{
+    return value == 1 ? 0x3c00 : 0;
+}
 
 static int call(const struct job *job, void *a, size_t a_offset, void *b, size_t b_offset, void *y, size_t y_offset)
 {
@@ -73,8 +80,8 @@ static int call(const struct job *job, void *a, size_t a_offset, void *b, size_t
                                                            (size_t)p->batch, &queue, NULL);
     if (p->batch > 1)
         return ((BATCHED(float))job->state->batched[0])(ROW_MAJOR, ta, tb, m, n, k, alpha, a, a_offset, lda, sa, b,
-                                                        b_offset, ldb, sb, beta, y, y_offset, ldy, sy,
-                                                        (size_t)p->batch, &queue, NULL);
+                                                        b_offset, ldb, sb, beta, y, y_offset, ldy, sy, (size_t)p->batch,
+                                                        &queue, NULL);
     if (half)
         return ((GEMM(uint16_t))job->state->gemm[1])(ROW_MAJOR, ta, tb, m, n, k, half_alpha, a, a_offset, lda, b,
                                                      b_offset, ldb, half_beta, y, y_offset, ldy, &queue, NULL);
@@ -105,9 +112,12 @@ static const char *prepare_job(void *opened, const anydnn_problem *problem, cons
         why = "only matmul of f32 and f16 with unit inner strides and without bias";
     else if (job->matmul.dtype == ANYDNN_F16 && (job->matmul.alpha != 1 || job->matmul.beta != 0))
         why = "half precision only with alpha 1 and beta 0";
-    else why = run_job(job, bindings, count); /* compiles */
-    if (why) free(job);
-    else *prepared = job;
+    else
+        why = run_job(job, bindings, count); /* compiles */
+    if (why)
+        free(job);
+    else
+        *prepared = job;
     return why;
 }
 

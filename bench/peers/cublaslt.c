@@ -39,8 +39,8 @@ struct api {
     int (*cublasLtMatmulPreferenceCreate)(handle *);
     int (*cublasLtMatmulPreferenceDestroy)(handle);
     int (*cublasLtMatmulPreferenceSetAttribute)(handle, int attribute, const void *, size_t);
-    int (*cublasLtMatmulAlgoGetHeuristic)(handle, handle desc, handle a, handle b, handle c, handle d, handle preference,
-                                          int requested, lt_result *, int *returned);
+    int (*cublasLtMatmulAlgoGetHeuristic)(handle, handle desc, handle a, handle b, handle c, handle d,
+                                          handle preference, int requested, lt_result *, int *returned);
     int (*cublasLtMatmul)(handle, handle desc, const void *alpha, const void *a, handle a_layout, const void *b,
                           handle b_layout, const void *beta, const void *c, handle c_layout, void *d, handle d_layout,
                           const lt_algorithm *, void *workspace, size_t, void *stream);
@@ -67,10 +67,19 @@ static const char *load(struct api *api)
     static const char *const lt_names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL };
     static const char *const driver_names[] = { "libcuda.so.1", NULL };
     static const char *const symbols[] = {
-        "cublasLtCreate", "cublasLtDestroy", "cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy",
-        "cublasLtMatmulDescSetAttribute", "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutDestroy",
-        "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceDestroy",
-        "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul",
+        "cublasLtCreate",
+        "cublasLtDestroy",
+        "cublasLtMatmulDescCreate",
+        "cublasLtMatmulDescDestroy",
+        "cublasLtMatmulDescSetAttribute",
+        "cublasLtMatrixLayoutCreate",
+        "cublasLtMatrixLayoutDestroy",
+        "cublasLtMatrixLayoutSetAttribute",
+        "cublasLtMatmulPreferenceCreate",
+        "cublasLtMatmulPreferenceDestroy",
+        "cublasLtMatmulPreferenceSetAttribute",
+        "cublasLtMatmulAlgoGetHeuristic",
+        "cublasLtMatmul",
         "cuCtxSetCurrent",
     };
     enum { SYMBOLS = sizeof symbols / sizeof *symbols };
@@ -102,13 +111,19 @@ static const char *open_state(anydnn_stream *stream, void **opened)
     const char *why = state ? load(&state->api) : "out of memory";
     if (!why) {
         state->stream = stream;
-        if (state->api.cuCtxSetCurrent(anydnn_cuda_native_context(context)) != 0) why = "cuCtxSetCurrent failed";
-        else if (state->api.cublasLtCreate(&state->lt) != 0) why = "cublasLtCreate failed";
-        else if (anydnn_alloc(context, workspace_bytes, &state->workspace) != ANYDNN_OK) why = "no memory for workspace";
+        if (state->api.cuCtxSetCurrent(anydnn_cuda_native_context(context)) != 0)
+            why = "cuCtxSetCurrent failed";
+        else if (state->api.cublasLtCreate(&state->lt) != 0)
+            why = "cublasLtCreate failed";
+        else if (anydnn_alloc(context, workspace_bytes, &state->workspace) != ANYDNN_OK)
+            why = "no memory for workspace";
     }
-    if (!why) *opened = state;
-    else if (state && state->stream) close_state(state);
-    else free(state);
+    if (!why)
+        *opened = state;
+    else if (state && state->stream)
+        close_state(state);
+    else
+        free(state);
     return why;
 }
 
@@ -124,8 +139,9 @@ static bool layout(const struct job *job, handle *made, int64_t rows, int64_t co
     const int32_t batch = (int32_t)job->matmul.batch;
     if (api->cublasLtMatrixLayoutCreate(made, type_of(job->matmul.dtype), (uint64_t)columns, (uint64_t)rows, ld) != 0)
         return false;
-    return batch == 1 || (api->cublasLtMatrixLayoutSetAttribute(*made, LAYOUT_BATCH_COUNT, &batch, sizeof batch) == 0 &&
-                          api->cublasLtMatrixLayoutSetAttribute(*made, LAYOUT_BATCH_OFFSET, &stride, sizeof stride) == 0);
+    return batch == 1 ||
+           (api->cublasLtMatrixLayoutSetAttribute(*made, LAYOUT_BATCH_COUNT, &batch, sizeof batch) == 0 &&
+            api->cublasLtMatrixLayoutSetAttribute(*made, LAYOUT_BATCH_OFFSET, &stride, sizeof stride) == 0);
 }
 
 static bool describe(struct job *job, bool tf32)
@@ -153,10 +169,11 @@ static const char *run_job(void *prepared, const anydnn_binding *bindings, int c
     struct job *job = prepared;
     const struct state *state = job->state;
     char *y = address_of(bindings, count, ANYDNN_Y);
-    const int code = state->api.cublasLtMatmul(
-        state->lt, job->desc, &job->alpha, address_of(bindings, count, ANYDNN_B), job->b,
-        address_of(bindings, count, ANYDNN_A), job->a, &job->beta, y, job->y, y, job->y, &job->algorithm,
-        (char *)state->workspace.base + state->workspace.offset, workspace_bytes, anydnn_cuda_native_stream(state->stream));
+    const int code =
+        state->api.cublasLtMatmul(state->lt, job->desc, &job->alpha, address_of(bindings, count, ANYDNN_B), job->b,
+                                  address_of(bindings, count, ANYDNN_A), job->a, &job->beta, y, job->y, y, job->y,
+                                  &job->algorithm, (char *)state->workspace.base + state->workspace.offset,
+                                  workspace_bytes, anydnn_cuda_native_stream(state->stream));
     return code == 0 ? NULL : "cublasLtMatmul failed";
 }
 
@@ -245,10 +262,13 @@ static const char *prepare_job(void *opened, const anydnn_problem *problem, cons
             why = "cuCtxSetCurrent failed";
         else if (!describe(job, job->matmul.dtype == ANYDNN_F32 && math >= ANYDNN_MATH_TF32))
             why = "a descriptor could not be made";
-        else why = search(job, bindings, count);
+        else
+            why = search(job, bindings, count);
     }
-    if (why) finish_job(job);
-    else *prepared = job;
+    if (why)
+        finish_job(job);
+    else
+        *prepared = job;
     return why;
 }
 

@@ -14,7 +14,10 @@ void *peer_library(const char *const *names)
     return NULL;
 }
 
-void *peer_symbol(void *library, const char *name) { return dlsym(library, name); }
+void *peer_symbol(void *library, const char *name)
+{
+    return dlsym(library, name);
+}
 
 static const anydnn_binding *find(const anydnn_binding *bindings, int count, int role)
 {
@@ -42,8 +45,10 @@ static bool matrix_from(const anydnn_tensor *t, int64_t batch, int64_t *ld, int6
     if (*ld < t->dims[column]) return false;
     for (i = row - 1, expected = 0; i >= 0; i--) {
         if (t->dims[i] == 1) continue;
-        if (expected == 0) *stride = t->strides[i];
-        else if (t->strides[i] != expected) return false;
+        if (expected == 0)
+            *stride = t->strides[i];
+        else if (t->strides[i] != expected)
+            return false;
         expected = t->strides[i] * t->dims[i];
     }
     return batch == 1 || *stride > 0 || anydnn_tensor_count(t) == t->dims[row] * t->dims[column];
