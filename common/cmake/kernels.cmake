@@ -46,6 +46,7 @@ file(GLOB ANYDNN_PARTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/common/index/*.h ${
 # kernels exist for some architectures alone names them in its head, in a line "// architectures: 90a 100a": it gets
 # machine code for those of them whose number is asked for, no PTX, and is left out where that is none.
 function(anydnn_cuda_codes file output)
+  set(codes)
   file(STRINGS ${file} line REGEX "^// architectures:" LIMIT_COUNT 1)
   if(line)
     string(REGEX MATCHALL "[0-9]+[a-z]*" archs "${line}")
