@@ -7,6 +7,7 @@ extern const struct adn_engine adn_engine_eltwise;
 extern const struct adn_engine adn_engine_reduce;
 extern const struct adn_engine adn_engine_pool;
 extern const struct adn_engine adn_engine_softmax;
+extern const struct adn_engine adn_engine_cross_entropy;
 extern const struct adn_engine adn_engine_batchnorm;
 extern const struct adn_engine adn_engine_conv_igemm;
 extern const struct adn_engine adn_engine_conv_direct;
@@ -20,6 +21,7 @@ const struct adn_engine *const adn_shared_engines[] = {
     &adn_engine_reduce,
     &adn_engine_pool,
     &adn_engine_softmax,
+    &adn_engine_cross_entropy,
     &adn_engine_batchnorm,
     NULL
 };
