@@ -276,6 +276,7 @@ anydnn_status anydnn_plan_run(const anydnn_plan *plan, anydnn_stream *stream, co
     for (i = 0; i < count; i++) ADN_TRY(take_binding(plan, &bindings[i], &arguments, &bound));
     ADN_TRY(check_presence(&plan->problem, bound));
     ADN_TRY(check_default_classes(&plan->problem, bound));
+    if (plan->problem.def->check_values) ADN_TRY(plan->problem.def->check_values(&plan->problem, arguments.scalar));
     ADN_TRY(check_aliases(plan, &arguments));
     ADN_TRY(take_workspace(plan, stream, workspace, &arguments));
     return plan->engine->run ? plan->engine->run(plan, stream, &arguments) : adn_steps_run(plan, stream, &arguments);
@@ -364,7 +365,7 @@ static anydnn_status verdicts(anydnn_context *context, const anydnn_op *op, cons
         return adn_fail(ANYDNN_INVALID, "rows: %d rows at %p; accepted: 0 or more rows, not NULL", capacity, (void *)rows);
     ADN_TRY(adn_problem_init(&p, op, prefs, bindings, binding_count, false));
     adn_problem_settle(&p, &context->options);
-    all = adn_ask_engines(context, &p, answers);
+    all = adn_ask_engines(context, &p, accepted_only, answers);
     for (i = 0; i < all; i++) {
         if (accepted_only && !answers[i].accepted) continue;
         if (given < capacity) give_verdict(&answers[i], &rows[given]);

@@ -98,7 +98,7 @@ static anydnn_status same_context(const anydnn_event *event, const anydnn_stream
 
 static anydnn_status recorded(const anydnn_event *event, const char *name)
 {
-    if (event->recorded) return ANYDNN_OK;
+    if (__atomic_load_n(&event->recorded, __ATOMIC_ACQUIRE)) return ANYDNN_OK;
     return adn_fail(ANYDNN_INVALID, "%s was never recorded; accepted: an event after anydnn_event_record", name);
 }
 
@@ -108,7 +108,7 @@ anydnn_status anydnn_event_record(anydnn_event *event, anydnn_stream *stream)
     ADN_NOT_NULL(stream);
     ADN_TRY(same_context(event, stream));
     ADN_TRY(event->context->backend->event_record(event, stream));
-    event->recorded = true;
+    __atomic_store_n(&event->recorded, true, __ATOMIC_RELEASE);
     return ANYDNN_OK;
 }
 

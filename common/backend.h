@@ -43,7 +43,7 @@ struct anydnn_stream {
 struct anydnn_event {
     anydnn_context *context;
     void *native;
-    bool recorded;
+    bool recorded; /* atomic: events are shared between threads */
 };
 
 /* A kernel launch: blocks of variant->block threads; `grid` counts blocks (0 blocks: the caller skips the launch).

@@ -44,6 +44,8 @@ struct adn_op_def {
     anydnn_status (*infer)(const struct adn_problem *p, int role, anydnn_tensor *out);
     /* Least arithmetic, and length of the longest sum of an output element. */
     void (*cost)(const struct adn_problem *p, double *flops, double *depth);
+    /* Optional: what the values of a run (by slot) must obey together; sets this thread's message. */
+    anydnn_status (*check_values)(const struct adn_problem *p, const double *scalar);
 };
 
 /* NULL for an unknown id. */

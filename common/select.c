@@ -128,10 +128,10 @@ static bool within_wishes(const anydnn_context *context, const struct adn_proble
     return true;
 }
 
+/* `params` as for adn_engine.plan; those of a pinned id win. */
 static bool ask(const anydnn_context *context, const struct adn_problem *p, const struct adn_engine *engine,
-                struct adn_engine_plan *plan, struct adn_refusal *why)
+                const char *params, struct adn_engine_plan *plan, struct adn_refusal *why)
 {
-    const char *params = NULL;
     if (p->engine[0]) {
         params = pinned_parameters(p->engine, engine->name);
         if (!params) return adn_refuse(why, ANYDNN_REASON_NAME, 0, "engine", 0, 0, "is not %s, asked for by name", p->engine);
@@ -147,13 +147,15 @@ static void set_id(char *id, const struct adn_engine *engine, const struct adn_e
     snprintf(id, ADN_ENGINE_ID, "%s%s%s", engine->name, plan->params[0] ? ":" : "", plan->params);
 }
 
-/* Accepted before refused; slow starters (never chosen unless named) behind all others; then by cost; else as listed. */
+/* Accepted before refused; engines' own choices before other parameters; slow starters (never chosen unless named)
+ * behind all others; then by cost; else as listed. */
 static bool before(const struct adn_answer *a, const struct adn_answer *b)
 {
     const int a_slow = (a->engine->traits & ANYDNN_TRAIT_SLOW_START) != 0;
     const int b_slow = (b->engine->traits & ANYDNN_TRAIT_SLOW_START) != 0;
     if (a->accepted != b->accepted) return a->accepted;
     if (!a->accepted) return false;
+    if (a->own_choice != b->own_choice) return a->own_choice;
     if (a_slow != b_slow) return !a_slow;
     return a->cost_ns < b->cost_ns;
 }
@@ -165,24 +167,48 @@ static void insert(struct adn_answer *answers, int count, const struct adn_answe
     answers[i] = *answer;
 }
 
-int adn_ask_engines(const anydnn_context *context, const struct adn_problem *p, struct adn_answer *answers)
+static struct adn_answer answer_of(const anydnn_context *context, const struct adn_problem *p,
+                                   const struct adn_engine *engine, const char *params, struct adn_engine_plan *plan)
+{
+    struct adn_answer answer;
+    memset(&answer, 0, sizeof answer);
+    answer.engine = engine;
+    answer.own_choice = params == NULL;
+    answer.accepted = ask(context, p, engine, params, plan, &answer.why);
+    snprintf(answer.id, sizeof answer.id, "%s", engine->name);
+    if (answer.accepted) {
+        answer.workspace = plan->workspace;
+        answer.cost_ns = plan->cost_ns;
+        set_id(answer.id, engine, plan);
+    }
+    return answer;
+}
+
+/* Adds the parameter sets that the engine lists and accepts, but for the one that it chose itself. */
+static int ask_parameters(const anydnn_context *context, const struct adn_problem *p, const struct adn_answer *own,
+                          struct adn_engine_plan *plan, struct adn_answer *answers, int count)
+{
+    char params[32];
+    int index;
+    for (index = 0; count < ADN_MAX_CANDIDATES && own->engine->candidate(p, &context->device, index, params); index++) {
+        const struct adn_answer answer = answer_of(context, p, own->engine, params, plan);
+        if (answer.accepted && strcmp(answer.id, own->id) != 0) insert(answers, count++, &answer);
+    }
+    return count;
+}
+
+int adn_ask_engines(const anydnn_context *context, const struct adn_problem *p, bool all_parameters,
+                    struct adn_answer *answers)
 {
     struct adn_engine_plan *plan = malloc(sizeof *plan);
     const struct adn_engine *engine;
     int count = 0, index;
     for (index = 0; plan && count < ADN_MAX_CANDIDATES &&
                     (engine = adn_engine_at(context->backend, p->def->op, index)) != NULL; index++) {
-        struct adn_answer answer;
-        memset(&answer, 0, sizeof answer);
-        answer.engine = engine;
-        answer.accepted = ask(context, p, engine, plan, &answer.why);
-        snprintf(answer.id, sizeof answer.id, "%s", engine->name);
-        if (answer.accepted) {
-            answer.workspace = plan->workspace;
-            answer.cost_ns = plan->cost_ns;
-            set_id(answer.id, engine, plan);
-        }
-        insert(answers, count++, &answer);
+        const struct adn_answer own = answer_of(context, p, engine, NULL, plan);
+        insert(answers, count++, &own);
+        if (all_parameters && own.accepted && engine->candidate && !p->engine[0])
+            count = ask_parameters(context, p, &own, plan, answers, count);
     }
     free(plan);
     return count;
@@ -196,7 +222,7 @@ static anydnn_status prepare(anydnn_plan *plan, const struct adn_engine *engine)
     anydnn_status status;
     plan->engine = engine;
     memset(plan->kernel, 0, sizeof plan->kernel);
-    if (!ask(plan->context, &plan->problem, engine, &plan->body, &why))
+    if (!ask(plan->context, &plan->problem, engine, NULL, &plan->body, &why))
         return adn_fail(ANYDNN_UNSUPPORTED, "%s: %s", engine->name, why.text);
     if (!engine->run) {
         status = adn_steps_prepare(plan);
@@ -206,13 +232,14 @@ static anydnn_status prepare(anydnn_plan *plan, const struct adn_engine *engine)
     return engine->prepare ? engine->prepare(plan) : ANYDNN_OK;
 }
 
-static anydnn_status none_accepts(const anydnn_plan *plan, const struct adn_answer *answers, int count)
+static anydnn_status none_accepts(const anydnn_plan *plan, struct adn_answer *answers, int count)
 {
     char text[900] = "";
     size_t used = 0;
     int i;
     for (i = 0; i < count && used + 1 < sizeof text; i++) {
         if (plan->problem.engine[0] && answers[i].why.reason == ANYDNN_REASON_NAME) continue;
+        if (answers[i].accepted) snprintf(answers[i].why.text, sizeof answers[i].why.text, "runs only when asked for by name");
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", used ? "; " : "", answers[i].id, answers[i].why.text);
     }
     if (!used)
@@ -225,7 +252,7 @@ static anydnn_status none_accepts(const anydnn_plan *plan, const struct adn_answ
 anydnn_status adn_plan_choose(anydnn_plan *plan)
 {
     struct adn_answer answers[ADN_MAX_CANDIDATES];
-    const int count = adn_ask_engines(plan->context, &plan->problem, answers);
+    const int count = adn_ask_engines(plan->context, &plan->problem, false, answers);
     anydnn_status status = ANYDNN_UNSUPPORTED;
     int i;
     for (i = 0; i < count && answers[i].accepted && status == ANYDNN_UNSUPPORTED; i++) {

@@ -4,12 +4,13 @@
 #define ADN_SELECT_H
 #include "backend.h"
 
-enum { ADN_MAX_CANDIDATES = 32 };
+enum { ADN_MAX_CANDIDATES = 64 };
 
 /* One engine's answer. */
 struct adn_answer {
     const struct adn_engine *engine;
     bool accepted;
+    bool own_choice;         /* the engine chose its parameters itself */
     struct adn_refusal why;  /* when refused */
     uint64_t workspace;
     double cost_ns;
@@ -19,8 +20,10 @@ struct adn_answer {
 /* Engine `index` of an operation on a backend, in table order; NULL behind the last. */
 const struct adn_engine *adn_engine_at(const struct adn_backend *backend, int op, int index);
 
-/* Asks every engine; writes up to ADN_MAX_CANDIDATES answers, accepted ones first by cost, and returns how many. */
-int adn_ask_engines(const anydnn_context *context, const struct adn_problem *p, struct adn_answer *answers);
+/* Asks every engine; writes up to ADN_MAX_CANDIDATES answers, accepted ones first by cost, and returns how many. With
+ * `all_parameters`, each engine's other parameter sets follow behind all engines' own choices. */
+int adn_ask_engines(const anydnn_context *context, const struct adn_problem *p, bool all_parameters,
+                    struct adn_answer *answers);
 
 /* Makes *plan (context and problem set) the best that this device's compiler takes: chooses, prepares, falls back to
  * the next candidate when prepare answers UNSUPPORTED. A named engine is never substituted. */

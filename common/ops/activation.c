@@ -39,6 +39,14 @@ static void cost_elementwise(const struct adn_problem *p, double *flops, double 
     adn_cost_per_element(p, p->def->roles[0].role, 2.0, flops, depth);
 }
 
+/* From y alone the sign of x is known only while coef keeps it. */
+static anydnn_status check_leaky(const struct adn_problem *p, const double *scalar)
+{
+    const double coef = scalar[adn_slot(p, ANYDNN_COEF)];
+    if (p->desc.activation.mode != ANYDNN_LEAKY_RELU || adn_tensor(p, ANYDNN_X) || coef >= 0.0) return ANYDNN_OK;
+    return adn_fail(ANYDNN_INVALID, "coef is %g with y bound and x not; accepted: 0 or more, or x bound", coef);
+}
+
 static const struct adn_role_def activation_forward_roles[] = {
     ADN_ROLE(X, ADN_IN), ADN_ROLE_INPLACE(Y, ADN_OUT | ADN_SCALED, ANYDNN_X, 0),
     ADN_SCALAR(ALPHA, 1.0), ADN_SCALAR(BETA, 0.0), ADN_SCALAR(COEF, 0.01), ADN_ROLES_END
@@ -55,7 +63,7 @@ const struct adn_op_def adn_op_activation_forward = { ANYDNN_OP_ACTIVATION_FORWA
 const struct adn_op_def adn_op_activation_backward = { ANYDNN_OP_ACTIVATION_BACKWARD, "activation_backward",
                                                        sizeof(anydnn_activation), activation_backward_roles,
                                                        activation_keys, check_activation, infer_like_first,
-                                                       cost_elementwise };
+                                                       cost_elementwise, check_leaky };
 
 /* ---- softmax ---- */
 

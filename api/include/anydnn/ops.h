@@ -5,7 +5,8 @@
  *   Each operation takes bindings: a role with a tensor and its memory, or a role with a scalar. "in", "out" and
  *   "in-out" say what the library does with a role; [optional] roles may be left unbound.
  *   alpha, beta: outputs marked "scaled" are out = alpha * result + beta * out, alpha 1 and beta 0 where unbound.
- *   With beta = 0 the old output is not read (NaN there does not matter); with alpha = 0 the inputs are not read.
+ *   With beta = 0 the old output is not read (NaN there does not matter); with alpha = 0 the inputs that alpha scales
+ *   are not read (a bias, which it does not scale, is; so are inputs that statistics or indices are taken from).
  *   Scalars are host doubles, or where marked [device] one element in device memory read when the work runs.
  *   Values of scalars are never part of a plan: one plan serves every learning rate, ratio, seed or factor
  *   (alpha and beta: one plan for each class of value 0, 1, other).
@@ -143,7 +144,7 @@ typedef enum anydnn_pool_mode {
  *            avg: sum of the elements inside / divisor.
  *   backward max: dx receives dy at the winning element, found from `indices` or by repeating the search in x;
  *            avg: dy / divisor to each element inside.
- *   indices (i32) hold the winner's row-major offset within its [D, H, W] plane of x.
+ *   indices (i32) hold the winner's row-major offset within its [D, H, W] plane of x; -1 for a window without element.
  *   POOL_FORWARD   in x; out y (scaled), indices [optional, max only, shape of y]
  *   POOL_BACKWARD  in dy, x [needed for max without indices], indices [optional]; out dx (scaled)
  * Scalars: alpha, beta. ONNX MaxPool, AveragePool; cudnnPoolingForward, cudnnPoolingBackward. */
@@ -245,7 +246,8 @@ typedef enum anydnn_batchnorm_mode {
  *   BATCHNORM_BACKWARD   in x, dy, gamma, saved_mean, saved_invstd [both or neither: recomputed]; out dx (scaled),
  *                        dgamma, dshift (written, not scaled). In place: dx on dy.
  * Scalars: alpha, beta, epsilon (1e-5 where unbound, >= 0). Parameters, statistics and their gradients are f32 with
- * f32, f16 and bf16 data. An empty batch writes zeros to gradients and leaves running statistics unchanged.
+ * f32, f16 and bf16 data. An empty batch writes zeros to gradients, saved_mean 0 and saved_invstd 1/sqrt(epsilon), and
+ * leaves running statistics unchanged.
  * ONNX BatchNormalization; cudnnBatchNormalizationForwardTraining, ...Inference, ...Backward. */
 typedef struct anydnn_batchnorm {
     uint32_t struct_size;

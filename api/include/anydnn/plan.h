@@ -138,8 +138,8 @@ ANYDNN_API anydnn_status anydnn_explain(anydnn_context *context, const anydnn_op
                                         const anydnn_binding *bindings, int binding_count, anydnn_verdict *rows,
                                         int capacity, int *count);
 
-/* As anydnn_explain, but only engines that accept the problem: candidates in the order of choice; each id can be
- * pinned by prefs.engine. */
+/* As anydnn_explain, but only what accepts the problem: each engine with its own choice of parameters, in the order of
+ * choice, then engines with other parameter sets that are worth measuring. Each id can be pinned by prefs.engine. */
 ANYDNN_API anydnn_status anydnn_candidates(anydnn_context *context, const anydnn_op *op, const anydnn_prefs *prefs,
                                            const anydnn_binding *bindings, int binding_count, anydnn_verdict *rows,
                                            int capacity, int *count);
