@@ -143,32 +143,41 @@ ADN_KERNEL(conv_igemm)(ADN_IN(a), ADN_IN(b), ADN_IN(bias), ADN_OUT(y), ADN_OUT(p
 #endif
 
 #if ADN_C0 > 0 && ADN_BLOCK == 1
-/* What a column means: coordinates and offset of B; run: this and the next 15 lie side by side in one line. */
+/* What a column means: coordinates and offset of B. Of each vector of columns: the least and the largest coordinates, and
+ * whether they lie side by side. */
+#define CPU_VECTORS (ADN_TILE_COLUMNS / 16)
 struct cpu_column {
     int z[ADN_TILE_COLUMNS], y[ADN_TILE_COLUMNS], x[ADN_TILE_COLUMNS];
     adn_i64 b[ADN_TILE_COLUMNS];
-    int run[ADN_TILE_COLUMNS / 16];
+    int z0[CPU_VECTORS], z1[CPU_VECTORS], y0[CPU_VECTORS], y1[CPU_VECTORS], x0[CPU_VECTORS], x1[CPU_VECTORS];
+    int run[CPU_VECTORS];
 };
 
+/* Columns behind `count` repeat the last one: they are loaded, never stored. */
 ADN_FN void cpu_columns(struct cpu_column *s, int count, const struct adn_igemm_tile *t,
                         const struct adn_conv_igemm_params *p)
 {
     int c, v;
-    for (c = 0; c < count; c++) {
-        const struct adn_digits d = adn_igemm_column(t->column + c, p);
+    for (c = 0; c < ADN_TILE_COLUMNS; c++) {
+        const struct adn_digits d = adn_igemm_column(t->column + min(c, count - 1), p);
         s->z[c] = d.z * p->axis[0].column_step + t->f[0].origin;
         s->y[c] = d.y * p->axis[1].column_step + t->f[1].origin;
         s->x[c] = d.x * p->axis[2].column_step + t->f[2].origin;
         s->b[c] = t->group * p->b_group + d.u * p->b_column_u + s->z[c] * p->axis[0].b + s->y[c] * p->axis[1].b +
                   s->x[c] * p->axis[2].b;
     }
-    for (v = 0; v < ADN_TILE_COLUMNS / 16; v++) {
+    for (v = 0; v < CPU_VECTORS; v++) {
         const int first = v * 16;
-        int run = first + 16 <= count;
-        for (c = first + 1; run && c < first + 16; c++)
-            run = s->z[c] == s->z[first] && s->y[c] == s->y[first] && s->b[c] == s->b[first] + (c - first) &&
-                  s->x[c] >= s->x[first] && s->x[c] <= s->x[first + 15];
-        s->run[v] = run;
+        s->z0[v] = s->z1[v] = s->z[first];
+        s->y0[v] = s->y1[v] = s->y[first];
+        s->x0[v] = s->x1[v] = s->x[first];
+        s->run[v] = 1;
+        for (c = first + 1; c < first + 16; c++) {
+            s->z0[v] = min(s->z0[v], s->z[c]), s->z1[v] = max(s->z1[v], s->z[c]);
+            s->y0[v] = min(s->y0[v], s->y[c]), s->y1[v] = max(s->y1[v], s->y[c]);
+            s->x0[v] = min(s->x0[v], s->x[c]), s->x1[v] = max(s->x1[v], s->x[c]);
+            if (s->b[c] != s->b[first] + (c - first)) s->run[v] = 0;
+        }
     }
 }
 
@@ -202,23 +211,28 @@ ADN_FN void cpu_pack_b_vector(float *to, __global const ADN_T *b, const struct c
     }
 }
 
+/* A vector of columns all of which are inside needs no test of each; side by side it is one load. */
 ADN_FN void cpu_pack_b(float *to, __global const ADN_T *b, const struct cpu_column *s, const struct adn_igemm_depth *e,
                        int columns, int depth, const struct adn_conv_igemm_params *p)
 {
-    int c, d, first;
-    for (first = 0; first < columns; first += 16) {
-        const int last = first + 15, end = columns < first + 16 ? columns : first + 16;
+    int c, d, v;
+    for (v = 0; v * 16 < columns; v++) {
+        const adn_i64 *at = s->b + v * 16;
+        const int *zc = s->z + v * 16, *yc = s->y + v * 16, *xc = s->x + v * 16;
         for (d = 0; d < depth; d++) {
-            float *out = to + ADN_CPU_B(d, first);
+            float *out = to + ADN_CPU_B(d, v * 16);
             const int z = e[d].z, y = e[d].y, x = e[d].x;
-            if (s->run[first / 16] && igemm_inside(s->z[first] + z, s->y[first] + y, s->x[first] + x, p) &&
-                (uint)(s->x[last] + x) < (uint)p->axis[2].limit) {
-                vstore16(ADN_LOAD16(b, s->b[first] + e[d].b), 0, out);
-                continue;
+            __global const ADN_T *from = b + e[d].b;
+            if (igemm_inside(s->z0[v] + z, s->y0[v] + y, s->x0[v] + x, p) &&
+                igemm_inside(s->z1[v] + z, s->y1[v] + y, s->x1[v] + x, p)) {
+                if (s->run[v])
+                    vstore16(ADN_LOAD16(from, at[0]), 0, out);
+                else
+                    for (c = 0; c < 16; c++) out[c] = ADN_LOAD(from, at[c]);
+            } else {
+                for (c = 0; c < 16; c++)
+                    out[c] = igemm_inside(zc[c] + z, yc[c] + y, xc[c] + x, p) ? ADN_LOAD(from, at[c]) : 0.0f;
             }
-            for (c = first; c < end; c++)
-                out[c - first] =
-                    igemm_inside(s->z[c] + z, s->y[c] + y, s->x[c] + x, p) ? ADN_LOAD(b, s->b[c] + e[d].b) : 0.0f;
         }
     }
 }

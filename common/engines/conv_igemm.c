@@ -277,7 +277,7 @@ struct layout {
 /* Part of the arithmetic peak that a compute unit reaches in a full tile. */
 static double speed(const struct adn_variant *v, const struct adn_device *device)
 {
-    if (is_cpu_shape(v)) return device->info.is_cpu ? 0.35 : 0.002;
+    if (is_cpu_shape(v)) return !device->info.is_cpu ? 0.002 : v->constant[0] > 48 ? 0.35 : 0.22;
     if (device->info.is_cpu) return 0.03;
     return v->constant[0] >= 128 ? 0.7 : v->constant[0] >= 64 ? 0.5 : 0.35;
 }
@@ -288,7 +288,7 @@ static void lay_out(const struct product *m, const struct adn_device *device, ui
     const int64_t units = device->info.compute_units > 0 ? device->info.compute_units : 1;
     const int64_t stage = v->constant[2], wanted = units * (is_cpu_shape(v) ? 2 : 2 * v->block / 256 + 1);
     const double part = (double)m->groups * (double)m->rows * (double)m->columns * sizeof(float);
-    double cells;
+    double cells, padded;
     l->variant = v;
     l->row_tiles = (m->rows + v->constant[0] - 1) / v->constant[0];
     l->column_tiles = (m->columns + v->constant[1] - 1) / v->constant[1];
@@ -303,8 +303,11 @@ static void lay_out(const struct product *m, const struct adn_device *device, ui
         l->splits = (m->depth + l->split_depth - 1) / l->split_depth;
         l->tiles *= l->splits;
     }
-    cells = 2.0 * (double)((l->tiles + units - 1) / units * units) * v->constant[0] * v->constant[1] *
-            (double)round_up(l->split_depth > 0 ? l->split_depth : 1, stage);
+    /* A work item of the CPU shape skips register tiles without outputs; a block computes its whole tile. */
+    padded = is_cpu_shape(v) ? (double)round_up(m->rows, v->constant[3]) * (double)round_up(m->columns, v->constant[4])
+                             : (double)(l->row_tiles * l->column_tiles) * v->constant[0] * v->constant[1];
+    cells = 2.0 * (double)(m->phases * m->groups) * padded * (double)round_up(m->depth > 0 ? m->depth : 1, stage);
+    if (l->tiles > 0) cells *= (double)(round_up(l->tiles, units)) / (double)l->tiles;
     l->share = cells > 0 && m->flops > 0 ? speed(v, device) * m->flops / cells : 1e-3;
     if (l->share > 0.9) l->share = 0.9;
     if (l->splits == 1) l->split_depth = limit;
@@ -372,7 +375,7 @@ static bool plan_igemm(const struct adn_problem *p, const struct adn_device *dev
                        struct adn_engine_plan *plan, struct adn_refusal *why)
 {
     struct product m;
-    struct layout l;
+    struct layout l = { 0 };
     if (!product_of(p, &m, why) || !choose(&m, p, device, params, &l, why)) return false;
     name_of(l.variant, plan->params);
     add_steps(&m, p, &l, plan);

@@ -108,7 +108,7 @@ static const struct adn_variant *shape(int dtype, const struct adn_device *devic
 /* Part of the arithmetic peak that a compute unit reaches in a full tile. */
 static double speed(const struct adn_variant *v, const struct adn_device *device)
 {
-    if (is_cpu_shape(v)) return device->info.is_cpu ? (v->constant[0] > 48 ? 0.7 : 0.5) : 0.002;
+    if (is_cpu_shape(v)) return device->info.is_cpu ? (v->constant[0] > 48 ? 0.65 : 0.4) : 0.002;
     if (device->info.is_cpu) return 0.03;
     return v->constant[0] >= 128 ? 0.8 : v->constant[0] >= 64 ? 0.55 : 0.4;
 }
@@ -134,8 +134,14 @@ static double lay_out(struct adn_matmul_tile_params *q, const struct adn_device 
         q->splits = ceil_div(q->depth, q->split_depth);
         q->tiles *= q->splits;
     }
-    cells = (double)(ceil_div(q->tiles, units) * units) * v->constant[0] * v->constant[1] *
-            (double)(ceil_div(q->split_depth, stage) * stage);
+    /* A work item of the CPU shape skips register tiles without outputs; a block computes its whole tile. */
+    if (is_cpu_shape(v))
+        cells = (double)ceil_div(q->rows, v->constant[3]) * (double)ceil_div(q->columns, v->constant[4]) *
+                v->constant[3] * v->constant[4];
+    else
+        cells = (double)(q->row_tiles * q->column_tiles) * v->constant[0] * v->constant[1];
+    cells *= (double)q->batches * (double)(ceil_div(q->depth, stage) * stage);
+    if (q->tiles > 0) cells *= (double)(ceil_div(q->tiles, units) * units) / (double)q->tiles;
     share = cells > 0 ? speed(v, device) * (double)q->part * (double)q->depth / cells : 1e-3;
     return share > 1e-6 ? share : 1e-6;
 }
