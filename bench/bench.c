@@ -137,7 +137,7 @@ static void print_one(const struct contestant *one, double flops, double bytes, 
 {
     char spread[48];
     snprintf(spread, sizeof spread, "%.1f..%.1f", one->low / 1e3, one->high / 1e3);
-    printf("%11.2f  %-19s %8.4g %8.4g %8s  %-9s %-28s %s\n", one->median / 1e3, spread, flops / one->median / 1e3,
+    printf("%11.2f  %-19s %8.3g %8.3g %8s  %-9s %-28s %s\n", one->median / 1e3, spread, flops / one->median / 1e3,
            bytes / one->median, ratio, one->name, one->engine, line);
 }
 
