@@ -88,7 +88,7 @@ template <typename T, int BLOCK, int N>
 __device__ __forceinline__ void forward(const T *x, const void *labels, float *loss, adn_loss_partial *partial,
                                         const Params &p)
 {
-    __shared__ Row::value scratch[BLOCK];
+    __shared__ alignas(8) Row::value scratch[BLOCK]; // also holds counts
     const adn_team team = adn_team_of<BLOCK>(p.walk);
     const adn_i64 step = (adn_i64)team.parts * N;
     float sum = 0.0f;
@@ -171,7 +171,7 @@ template <typename T, int BLOCK, int N>
 __device__ __forceinline__ void backward(const T *x, const void *labels, const float *dloss, T *dx,
                                          const adn_loss_partial *partial, const Params &p)
 {
-    __shared__ adn_logits::value scratch[BLOCK];
+    __shared__ alignas(8) adn_logits::value scratch[BLOCK]; // also holds counts
     const adn_team team = adn_team_of<BLOCK>(p.walk);
     const adn_i64 step = (adn_i64)team.parts * N;
     const float e = p.smoothing, share = e / (float)p.walk.length;
