@@ -25,7 +25,7 @@ struct session {
     struct device devices[DEVICES], reference;
     int device_count;
     long line_number, passed, failed, skipped;
-    bool progress, malformed;
+    bool progress, single, malformed;
 };
 
 /* What the words before a line say. */
@@ -60,8 +60,9 @@ struct scale {
 /* The line as it is, and with other alpha and beta: one by its seed, or with --full one of each class. */
 static int scales_of(const struct session *s, const struct trial *t, uint64_t seed, struct scale scales[6])
 {
-    static const struct scale all[] = { { true, 1, 0.5 },  { true, 1, 1 },      { true, 0.75, 0 },
-                                        { true, -1.5, 0.5 }, { true, 0, 0.5 } };
+    static const struct scale all[] = {
+        { true, 1, 0.5 }, { true, 1, 1 }, { true, 0.75, 0 }, { true, -1.5, 0.5 }, { true, 0, 0.5 }
+    };
     const int count = (int)(sizeof all / sizeof *all);
     int i;
     scales[0].use = false;
@@ -200,10 +201,10 @@ static void check_invalid(struct session *s, const char *line, uint64_t seed)
     bindings = problem ? anydnn_problem_bindings(problem, &count) : NULL;
     for (i = 0; i < s->device_count; i++) {
         anydnn_plan *plan = NULL;
-        const anydnn_status status =
-            bindings ? anydnn_plan_create(s->devices[i].context, anydnn_problem_op(problem), anydnn_problem_prefs(problem),
-                                          bindings, count, &plan)
-                     : ANYDNN_INTERNAL;
+        const anydnn_status status = bindings
+                                         ? anydnn_plan_create(s->devices[i].context, anydnn_problem_op(problem),
+                                                              anydnn_problem_prefs(problem), bindings, count, &plan)
+                                         : ANYDNN_INTERNAL;
         if (status == ANYDNN_INVALID)
             s->passed++;
         else
@@ -256,7 +257,10 @@ static void check_line(struct session *s, const char *line, const struct expecta
     }
     if (anydnn_problem_parse(line, &problem) != ANYDNN_OK) {
         s->malformed = true;
-        fail(s, s->device_word, NULL, seed, line, anydnn_message());
+        if (s->single)
+            fprintf(stderr, "anydnn check: %s\n", anydnn_message());
+        else
+            fail(s, s->device_word, NULL, seed, line, anydnn_message());
         return;
     }
     seed = seed_of(s, problem, line);
@@ -309,7 +313,8 @@ static void check_text(struct session *s, char *line, const char *where)
     }
     if (*line == 0 || (e.full && !s->full)) return;
     if (s->line_number++ % s->shards != s->shard - 1) return;
-    if (s->progress) fprintf(stderr, "\r%s: %ld lines, %ld passed, %ld failed\033[K", where, s->line_number, s->passed, s->failed);
+    if (s->progress)
+        fprintf(stderr, "\r%s: %ld lines, %ld passed, %ld failed\033[K", where, s->line_number, s->passed, s->failed);
     check_line(s, line, &e);
 }
 
@@ -342,12 +347,18 @@ static int read_options(struct session *s, int argc, char **argv, int *at)
     int i;
     for (i = 1; i < argc && argv[i][0] == '-' && argv[i][1] && strcmp(argv[i], "-f"); i++) {
         const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (!strcmp(word, "--full")) s->full = true;
-        else if (!strcmp(word, "--list-skips")) s->list_skips = true;
-        else if (!strcmp(word, "-v")) s->verbose = true;
-        else if (!value) return bad_usage("unknown option, or its value is missing: ", word);
-        else if (!strcmp(word, "--device")) s->device_word = value, i++;
-        else if (!strcmp(word, "--engine")) s->engine = value, i++;
+        if (!strcmp(word, "--full"))
+            s->full = true;
+        else if (!strcmp(word, "--list-skips"))
+            s->list_skips = true;
+        else if (!strcmp(word, "-v"))
+            s->verbose = true;
+        else if (!value)
+            return bad_usage("unknown option, or its value is missing: ", word);
+        else if (!strcmp(word, "--device"))
+            s->device_word = value, i++;
+        else if (!strcmp(word, "--engine"))
+            s->engine = value, i++;
         else if (!strcmp(word, "--seed")) {
             char *end;
             s->seed = strtoull(value, &end, 10);
@@ -358,7 +369,8 @@ static int read_options(struct session *s, int argc, char **argv, int *at)
             if (sscanf(value, "%ld/%ld", &s->shard, &s->shards) != 2 || s->shard < 1 || s->shard > s->shards)
                 return bad_usage("--shard wants I/N with I from 1 to N, not ", value);
             i++;
-        } else return bad_usage("unknown option ", word);
+        } else
+            return bad_usage("unknown option ", word);
     }
     *at = i;
     return i < argc ? -1 : bad_usage("a problem line or -f FILE is missing", "");
@@ -378,6 +390,7 @@ static int check_arguments(struct session *s, int argc, char **argv, int at)
         strcat(line, argv[at]);
         strcat(line, " ");
     }
+    s->single = true;
     check_text(s, line, "line");
     return s->malformed ? EXIT_USAGE : EXIT_GOOD;
 }
@@ -401,7 +414,7 @@ int anydnn_check_main(int argc, char **argv)
     code = check_arguments(&s, argc, argv, at);
     for (i = 0; i < s.device_count; i++) device_close(&s.devices[i]);
     device_close(&s.reference);
-    printf("%ld passed, %ld failed, %ld skipped\n", s.passed, s.failed, s.skipped);
     if (code != EXIT_GOOD) return code;
+    printf("%ld passed, %ld failed, %ld skipped\n", s.passed, s.failed, s.skipped);
     return s.failed ? EXIT_FAILED : s.passed ? EXIT_GOOD : EXIT_NOTHING;
 }

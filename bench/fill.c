@@ -63,10 +63,10 @@ static double sample(const struct trial *t, const struct operand *o, int64_t i)
     const double u = random_unit(seed, (uint64_t)i);
     const uint64_t bits = random_bits(~seed, (uint64_t)i);
     const int op = t->op.head.op;
-    const bool max_pool = (op == ANYDNN_OP_POOL_FORWARD || op == ANYDNN_OP_POOL_BACKWARD) &&
-                          t->op.pool.mode == ANYDNN_POOL_MAX;
-    const bool max_reduce = (op == ANYDNN_OP_REDUCE || op == ANYDNN_OP_REDUCE_BACKWARD) &&
-                            t->op.reduce.mode == ANYDNN_REDUCE_MAX;
+    const bool max_pool =
+        (op == ANYDNN_OP_POOL_FORWARD || op == ANYDNN_OP_POOL_BACKWARD) && t->op.pool.mode == ANYDNN_POOL_MAX;
+    const bool max_reduce =
+        (op == ANYDNN_OP_REDUCE || op == ANYDNN_OP_REDUCE_BACKWARD) && t->op.reduce.mode == ANYDNN_REDUCE_MAX;
     const bool half = value_roundoff(o->tensor.dtype) > ldexp(1, -20);
 
     if (o->role == ANYDNN_LABELS) return label(t, i, bits);
@@ -76,24 +76,30 @@ static double sample(const struct trial *t, const struct operand *o, int64_t i)
     switch (op) {
     case ANYDNN_OP_BATCHNORM_TRAINING:
     case ANYDNN_OP_BATCHNORM_INFERENCE:
-    case ANYDNN_OP_BATCHNORM_BACKWARD: return o->role == ANYDNN_X ? channel_mean(t, o, i) + u : u;
-    case ANYDNN_OP_SOFTMAX_FORWARD: return o->role != ANYDNN_X ? u : half ? 10 * u : 60 * u;
+    case ANYDNN_OP_BATCHNORM_BACKWARD:
+        return o->role == ANYDNN_X ? channel_mean(t, o, i) + u : u;
+    case ANYDNN_OP_SOFTMAX_FORWARD:
+        return o->role != ANYDNN_X ? u : half ? 10 * u : 60 * u;
     case ANYDNN_OP_SOFTMAX_BACKWARD:
         if (o->role != ANYDNN_Y) return u;
         return t->op.softmax.mode == ANYDNN_SOFTMAX ? (u + 1) / 2 : -2 * (u + 1);
     case ANYDNN_OP_CROSS_ENTROPY_FORWARD:
-    case ANYDNN_OP_CROSS_ENTROPY_BACKWARD: return o->role == ANYDNN_X ? (half ? 8 * u : 50 * u) : u;
+    case ANYDNN_OP_CROSS_ENTROPY_BACKWARD:
+        return o->role == ANYDNN_X ? (half ? 8 * u : 50 * u) : u;
     case ANYDNN_OP_ACTIVATION_FORWARD:
-    case ANYDNN_OP_ACTIVATION_BACKWARD: return activation_sample(t, o, u);
+    case ANYDNN_OP_ACTIVATION_BACKWARD:
+        return activation_sample(t, o, u);
     case ANYDNN_OP_COPY:
     case ANYDNN_OP_FILL:
-    case ANYDNN_OP_SCALE: return o->written ? (double)rint(50 * u) : copy_sample(t, o, u, bits);
+    case ANYDNN_OP_SCALE:
+        return o->written ? (double)rint(50 * u) : copy_sample(t, o, u, bits);
     case ANYDNN_OP_BINARY:
     case ANYDNN_OP_BINARY_BACKWARD:
         if (t->op.binary.mode == ANYDNN_DIV && o->role == ANYDNN_B) return copysign(0.5 + fabs(u), u);
         if (t->op.binary.mode == ANYDNN_MAXIMUM || t->op.binary.mode == ANYDNN_MINIMUM) return grid(u, 8);
         break;
-    default: break;
+    default:
+        break;
     }
     if (o->role == ANYDNN_X && max_pool) return grid(u, 8) - 0.5;
     if (o->role == ANYDNN_X && max_reduce) return grid(u, 64);
@@ -114,7 +120,8 @@ bool trial_reads_nothing(const struct trial *t)
 static bool must_not_be_read(const struct trial *t, const struct operand *o)
 {
     int i;
-    if (o->written || o->role == ANYDNN_BIAS || value_is_integer(o->tensor.dtype) || !trial_reads_nothing(t)) return false;
+    if (o->written || o->role == ANYDNN_BIAS || value_is_integer(o->tensor.dtype) || !trial_reads_nothing(t))
+        return false;
     for (i = 0; i < t->operands; i++) /* an old output in the same place is read */
         if (t->operand[i].written && t->operand[i].root == o->root) return false;
     return true;
@@ -161,13 +168,15 @@ static anydnn_status settle(struct trial *t, int root)
         const struct operand *o = &t->operand[k];
         if (o->root != root || !o->read || must_not_be_read(t, o)) continue;
         for (i = 0; i < o->count; i++)
-            memcpy(memory + (uint64_t)tensor_element(&o->tensor, i) * o->size, o->initial + (size_t)i * o->size, o->size);
+            memcpy(memory + (uint64_t)tensor_element(&o->tensor, i) * o->size, o->initial + (size_t)i * o->size,
+                   o->size);
     }
     for (k = 0; k < t->operands; k++) {
         const struct operand *o = &t->operand[k];
         if (o->root != root) continue;
         for (i = 0; i < o->count; i++)
-            memcpy(o->initial + (size_t)i * o->size, memory + (uint64_t)tensor_element(&o->tensor, i) * o->size, o->size);
+            memcpy(o->initial + (size_t)i * o->size, memory + (uint64_t)tensor_element(&o->tensor, i) * o->size,
+                   o->size);
     }
     free(memory);
     return ANYDNN_OK;

@@ -73,9 +73,9 @@ static anydnn_status need_arena(struct device *d, uint64_t bytes)
 
 struct image {
     uint64_t bytes;
-    uint64_t workspace;      /* offset; its size is of the plan */
+    uint64_t workspace; /* offset; its size is of the plan */
     unsigned char *before, *after, *again;
-    unsigned char *output;   /* 1 = belongs to an output element, 2 = workspace, 0 = must not change */
+    unsigned char *output; /* 1 = belongs to an output element, 2 = workspace, 0 = must not change */
 };
 
 static void scatter(const struct operand *o, uint64_t start, struct image *m)
@@ -144,12 +144,13 @@ static bool unchanged(const struct trial *t, const struct layout *layout, const 
     for (i = 0; i < t->operands; i++) {
         const struct operand *o = &t->operand[i];
         const uint64_t span = o->tensor.ndim ? (uint64_t)anydnn_tensor_bytes(&o->tensor) : 8;
-        if ((!o->tensor.ndim && !o->device) || at + 512 < layout->start[i] || at >= layout->start[i] + span + 512) continue;
-        snprintf(why, capacity, "changed byte %+lld of %s (%llu bytes), which is %s", (long long)at - (long long)layout->start[i],
-                 anydnn_role_name(o->role), (unsigned long long)span,
+        if ((!o->tensor.ndim && !o->device) || at + 512 < layout->start[i] || at >= layout->start[i] + span + 512)
+            continue;
+        snprintf(why, capacity, "changed byte %+lld of %s (%llu bytes), which is %s",
+                 (long long)at - (long long)layout->start[i], anydnn_role_name(o->role), (unsigned long long)span,
                  at < layout->start[i] || at >= layout->start[i] + span ? "outside it"
-                 : o->written                                            ? "a gap of its strides"
-                                                                         : "an input");
+                 : o->written                                           ? "a gap of its strides"
+                                                                        : "an input");
         return false;
     }
     snprintf(why, capacity, "changed a guard byte at %llu of the arena", (unsigned long long)at);
@@ -160,7 +161,8 @@ static double reduced_error(const struct trial *t, const struct operand *o, uint
 {
     if (!(traits & ANYDNN_TRAIT_REDUCED_MATH)) return 0;
     (void)o;
-    /* tf32 rounds both factors to 11 bits: 2 * 2^-11 of each product. "fast" publishes 2^-8 of the sum of magnitudes. */
+    /* tf32 rounds both factors to 11 bits: 2 * 2^-11 of each product. "fast" publishes 2^-8 of the sum of magnitudes.
+     */
     return t->prefs.math == ANYDNN_MATH_TF32 ? ldexp(1, -10) : ldexp(1, -8);
 }
 
@@ -195,7 +197,8 @@ static bool compare(const struct trial *t, const struct operand *o, const unsign
     const int dtype = o->tensor.dtype;
     const bool converts = !t->exact && (t->op.head.op == ANYDNN_OP_COPY || t->op.head.op == ANYDNN_OP_SCALE);
     const double reduced = reduced_error(t, o, traits);
-    /* f32: the truth may be rounded as well as the result. Integers computed from products: ties may fall either way. */
+    /* f32: the truth may be rounded as well as the result. Integers computed from products: ties may fall either way.
+     */
     const double rounding = t->exact ? 0 : value_roundoff(dtype) * (dtype == ANYDNN_F32 ? 2 : 1.01);
     const double least = t->exact ? 0 : value_underflow(dtype) + (converts && value_is_integer(dtype) ? 1 : 0);
     int64_t i, wrong = 0, first = -1;
@@ -250,14 +253,13 @@ static bool repeats(const struct image *m, char *why, size_t capacity)
     return true;
 }
 
-static bool judge(const struct trial *t, const struct layout *layout, const struct image *m, uint32_t traits,
-                  char *why, size_t capacity)
+static bool judge(const struct trial *t, const struct layout *layout, const struct image *m, uint32_t traits, char *why,
+                  size_t capacity)
 {
     int i;
     if (!unchanged(t, layout, m, why, capacity)) return false;
     for (i = 0; i < t->operands; i++)
-        if (t->operand[i].written &&
-            !compare(t, &t->operand[i], m->after + layout->start[i], traits, why, capacity))
+        if (t->operand[i].written && !compare(t, &t->operand[i], m->after + layout->start[i], traits, why, capacity))
             return false;
     return !(traits & ANYDNN_TRAIT_DETERMINISTIC) || repeats(m, why, capacity);
 }

@@ -25,19 +25,19 @@ union any_op {
 
 struct operand {
     int role;
-    uint32_t flags;        /* ANYDNN_ROLE_* */
-    bool device;           /* scalar that lives in device memory */
-    double value;          /* scalar */
+    uint32_t flags; /* ANYDNN_ROLE_* */
+    bool device;    /* scalar that lives in device memory */
+    double value;   /* scalar */
     anydnn_tensor tensor;
-    uint64_t offset;       /* bytes, from the line */
-    int root;              /* operand whose place this one shares; its own number where it has its own */
-    int64_t count;         /* elements */
-    size_t size;           /* bytes of an element */
-    bool read, written;    /* read: the content counts before the run */
-    unsigned char *initial;/* dense content before the run; poison where it is not read */
-    double *want;          /* dense, written tensors: the true result, not rounded to its dtype */
-    double *slack;         /* error allowed besides the rounding to the tensor's dtype */
-    double *size_sum;      /* sum of the magnitudes of the terms: what reduced precision scales with */
+    uint64_t offset;        /* bytes, from the line */
+    int root;               /* operand whose place this one shares; its own number where it has its own */
+    int64_t count;          /* elements */
+    size_t size;            /* bytes of an element */
+    bool read, written;     /* read: the content counts before the run */
+    unsigned char *initial; /* dense content before the run; poison where it is not read */
+    double *want;           /* dense, written tensors: the true result, not rounded to its dtype */
+    double *slack;          /* error allowed besides the rounding to the tensor's dtype */
+    double *size_sum;       /* sum of the magnitudes of the terms: what reduced precision scales with */
 };
 
 struct trial {
@@ -47,9 +47,9 @@ struct trial {
     struct operand operand[TRIAL_OPERANDS];
     int operands;
     uint64_t seed;
-    double depth;          /* length of the longest sum */
-    bool exact;            /* every bit of the outputs is defined: no slack, no rounding */
-    int wide;              /* dtype in which the truth is computed */
+    double depth; /* length of the longest sum */
+    bool exact;   /* every bit of the outputs is defined: no slack, no rounding */
+    int wide;     /* dtype in which the truth is computed */
 };
 
 /* A device with one arena of memory, in which all operands of a trial lie between guard bytes. */
@@ -99,7 +99,7 @@ anydnn_status trial_magnitudes(const struct trial *trial, struct device *referen
 struct dense {
     int role;
     anydnn_tensor tensor;
-    void *data;   /* NULL = a scalar */
+    void *data; /* NULL = a scalar */
     double value;
 };
 anydnn_status dense_run(struct device *reference, const anydnn_op *op, const struct dense *rows, int count);
@@ -127,7 +127,7 @@ void trial_layout(const struct trial *trial, enum placement placement, anydnn_me
 void trial_print(const struct trial *trial, enum placement placement, const char *engine, char text[TRIAL_TEXT]);
 
 /* Runs one engine and compares: true when everything is right, else `why` tells what is not. */
-bool trial_run(const struct trial *trial, struct device *device, const anydnn_verdict *engine,
-               enum placement placement, char *why, size_t capacity);
+bool trial_run(const struct trial *trial, struct device *device, const anydnn_verdict *engine, enum placement placement,
+               char *why, size_t capacity);
 
 #endif

@@ -40,7 +40,8 @@ static void print_device(const anydnn_device_info *d)
         printf("  block             up to %d threads, %.0f KiB of local memory\n", d->max_block_threads,
                (double)d->local_memory_bytes / 1024);
     if (d->capability) printf("  capability        %d.%d\n", d->capability / 10, d->capability % 10);
-    printf("  f64               %s\n  f16 arithmetic    %s\n", d->has_f64 ? "yes" : "no", d->f16_arithmetic ? "yes" : "no");
+    printf("  f64               %s\n  f16 arithmetic    %s\n", d->has_f64 ? "yes" : "no",
+           d->f16_arithmetic ? "yes" : "no");
 }
 
 int anydnn_info_main(int argc, char **argv)
@@ -92,7 +93,8 @@ static const char *const probes[] = {
     "cross_entropy_forward x=2x8/$ labels=2x1/i32",
     "cross_entropy_backward x=2x8/$ labels=2x1/i32",
     "batchnorm_training x=2x4x3x3/$ gamma=1x4x1x1/f32 shift=1x4x1x1/f32",
-    "batchnorm_inference x=2x4x3x3/$ gamma=1x4x1x1/f32 shift=1x4x1x1/f32 running_mean=1x4x1x1/f32 running_var=1x4x1x1/f32",
+    "batchnorm_inference x=2x4x3x3/$ gamma=1x4x1x1/f32 shift=1x4x1x1/f32 running_mean=1x4x1x1/f32 "
+    "running_var=1x4x1x1/f32",
     "batchnorm_backward x=2x4x3x3/$ dy=2x4x3x3/$ gamma=1x4x1x1/f32",
     "binary a=2x8/$ b=2x8/$",
     "binary_backward a=2x8/$ b=2x8/$ dy=2x8/$ da=2x8/$",
@@ -160,8 +162,8 @@ int anydnn_list_main(int argc, char **argv)
     if (count < 0) return EXIT_FAILED;
     if (count == 0) return no_device(word);
     for (i = 0; i < count; i++) {
-        printf("%s%s (%s)\n  %-23s %-24s %-26s %s\n", i ? "\n" : "", devices[i].info.id, devices[i].info.name, "operation",
-               "engine", "dtypes of a small problem", "traits");
+        printf("%s%s (%s)\n  %-23s %-24s %-26s %s\n", i ? "\n" : "", devices[i].info.id, devices[i].info.name,
+               "operation", "engine", "dtypes of a small problem", "traits");
         for (op = 1; anydnn_op_name(op) && op <= (int)(sizeof probes / sizeof *probes); op++)
             list_operation(devices[i].context, op);
         device_close(&devices[i]);
@@ -179,8 +181,8 @@ static void print_verdict(const anydnn_verdict *v)
         printf("  %-32s runs       about %.1f us, workspace %llu bytes, %s\n", v->engine, v->estimated_ns / 1000,
                (unsigned long long)v->workspace_bytes, traits);
     else
-        printf("  %-32s refuses    %s (reason %d, argument %s, value %lld, accepted %lld)\n", v->engine, v->text, v->reason,
-               v->argument[0] ? v->argument : "-", (long long)v->value, (long long)v->accepted);
+        printf("  %-32s refuses    %s (reason %d, argument %s, value %lld, accepted %lld)\n", v->engine, v->text,
+               v->reason, v->argument[0] ? v->argument : "-", (long long)v->value, (long long)v->accepted);
 }
 
 static int explain_on(struct device *d, const anydnn_problem *problem)
@@ -188,8 +190,8 @@ static int explain_on(struct device *d, const anydnn_problem *problem)
     anydnn_verdict rows[ENGINES];
     int i, bindings, count = 0;
     const anydnn_binding *b = anydnn_problem_bindings(problem, &bindings);
-    const anydnn_status status = anydnn_explain(d->context, anydnn_problem_op(problem), anydnn_problem_prefs(problem), b,
-                                                bindings, rows, ENGINES, &count);
+    const anydnn_status status = anydnn_explain(d->context, anydnn_problem_op(problem), anydnn_problem_prefs(problem),
+                                                b, bindings, rows, ENGINES, &count);
     printf("%s (%s), in the order of choice\n", d->info.id, d->info.name);
     if (status != ANYDNN_OK) {
         fprintf(stderr, "anydnn: %s: %s\n", anydnn_status_name(status), anydnn_message());

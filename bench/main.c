@@ -38,8 +38,8 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "info", anydnn_info_main },   { "list", anydnn_list_main },   { "explain", anydnn_explain_main },
-    { "check", anydnn_check_main },
+    { "info", anydnn_info_main },       { "list", anydnn_list_main },
+    { "explain", anydnn_explain_main }, { "check", anydnn_check_main },
 #ifdef ANYDNN_WITH_BENCH
     { "bench", anydnn_bench_main },
 #endif

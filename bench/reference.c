@@ -65,7 +65,8 @@ static void magnify(struct trial *t)
         const int mode = t->op.binary.mode;
         if (mode == ANYDNN_SUB || mode == ANYDNN_MAXIMUM || mode == ANYDNN_MINIMUM) t->op.binary.mode = ANYDNN_ADD;
     }
-    if (op == ANYDNN_OP_REDUCE_BACKWARD && t->op.reduce.mode == ANYDNN_REDUCE_MAX) t->op.reduce.mode = ANYDNN_REDUCE_SUM;
+    if (op == ANYDNN_OP_REDUCE_BACKWARD && t->op.reduce.mode == ANYDNN_REDUCE_MAX)
+        t->op.reduce.mode = ANYDNN_REDUCE_SUM;
     if (op == ANYDNN_OP_SGD || op == ANYDNN_OP_ADAM) {
         if (!lr) {
             lr = &t->operand[t->operands++];

@@ -93,7 +93,8 @@ static void tolerance_relative(struct trial *t, double growth, double floor_)
         for (i = 0; o->written && i < o->count; i++) {
             const double old = old_share(o, s, i), result = fabs(o->want[i]) + old;
             o->size_sum[i] = result;
-            o->slack[i] = U * (growth * result + (floor_ * s.alpha)) + (s.beta != 0 || s.alpha != 1 ? 2 * U * result : 0);
+            o->slack[i] =
+                U * (growth * result + (floor_ * s.alpha)) + (s.beta != 0 || s.alpha != 1 ? 2 * U * result : 0);
         }
     }
 }
@@ -103,7 +104,8 @@ static void tolerance_relative(struct trial *t, double growth, double floor_)
 static anydnn_status tolerance_softmax_backward(struct trial *t, struct device *reference)
 {
     double *magnitude[TRIAL_OPERANDS] = { NULL };
-    struct operand *y = trial_operand(t, ANYDNN_Y), *dx = trial_operand(t, ANYDNN_DX), *dy = trial_operand(t, ANYDNN_DY);
+    struct operand *y = trial_operand(t, ANYDNN_Y), *dx = trial_operand(t, ANYDNN_DX),
+                   *dy = trial_operand(t, ANYDNN_DY);
     const bool log_mode = t->op.softmax.mode == ANYDNN_LOG_SOFTMAX;
     struct scaling s = scaling_of(t, dx);
     /* exp of y up to 4 in magnitude: an error of 4 + 4 ulp. */
@@ -192,7 +194,8 @@ static anydnn_status statistics(const struct trial *t, struct device *reference,
     data[1] = dense_copy(x, ANYDNN_F32, false);
     for (k = 2; k < 6; k++) data[k] = dense_copy(gamma, ANYDNN_F32, false);
     for (k = 0; k < 6; k++) {
-        static const int roles[] = { ANYDNN_X, ANYDNN_Y, ANYDNN_GAMMA, ANYDNN_SHIFT, ANYDNN_SAVED_MEAN, ANYDNN_SAVED_INVSTD };
+        static const int roles[] = { ANYDNN_X,     ANYDNN_Y,          ANYDNN_GAMMA,
+                                     ANYDNN_SHIFT, ANYDNN_SAVED_MEAN, ANYDNN_SAVED_INVSTD };
         rows[k] = (struct dense){ roles[k], dense_tensor(k < 2 ? &x->tensor : &gamma->tensor, ANYDNN_F32), data[k], 0 };
         if (!data[k]) status = ANYDNN_OUT_OF_MEMORY;
     }
@@ -250,13 +253,20 @@ static double batchnorm_slack(const struct trial *t, const struct operand *o, co
     const struct operand *factor = trial_operand(t, ANYDNN_FACTOR);
     const double f = factor ? factor->value : 0.1;
     switch (o->role) {
-    case ANYDNN_Y: return g->gamma * normal + 8 * U * (fabs(o->want[i]) + g->shift);
-    case ANYDNN_SAVED_MEAN: return e;
-    case ANYDNN_SAVED_INVSTD: return g->invstd * variance;
-    case ANYDNN_RUNNING_MEAN: return f * e + 4 * U * (fabs(initial(o, i)) + f * g->x);
-    case ANYDNN_RUNNING_VAR: return 2 * f * e * e + 4 * (ku + U) * (fabs(initial(o, i)) + fabs(o->want[i]));
-    case ANYDNN_DSHIFT: return dshift;
-    case ANYDNN_DGAMMA: return dgamma;
+    case ANYDNN_Y:
+        return g->gamma * normal + 8 * U * (fabs(o->want[i]) + g->shift);
+    case ANYDNN_SAVED_MEAN:
+        return e;
+    case ANYDNN_SAVED_INVSTD:
+        return g->invstd * variance;
+    case ANYDNN_RUNNING_MEAN:
+        return f * e + 4 * U * (fabs(initial(o, i)) + f * g->x);
+    case ANYDNN_RUNNING_VAR:
+        return 2 * f * e * e + 4 * (ku + U) * (fabs(initial(o, i)) + fabs(o->want[i]));
+    case ANYDNN_DSHIFT:
+        return dshift;
+    case ANYDNN_DGAMMA:
+        return dgamma;
     default: /* dx */
         return g->gamma * g->invstd *
                ((k * U + variance) * (g->dy + sum / n + reach * reach * sum / n) + dshift / n +
@@ -306,18 +316,28 @@ static anydnn_status tolerance_by_operation(struct trial *t, struct device *refe
         tolerance_relative(t, 2, smooth ? 32 : 0);
         return ANYDNN_OK;
     }
-    case ANYDNN_OP_SOFTMAX_FORWARD: tolerance_softmax(t); return ANYDNN_OK;
-    case ANYDNN_OP_SOFTMAX_BACKWARD: return tolerance_softmax_backward(t, reference);
+    case ANYDNN_OP_SOFTMAX_FORWARD:
+        tolerance_softmax(t);
+        return ANYDNN_OK;
+    case ANYDNN_OP_SOFTMAX_BACKWARD:
+        return tolerance_softmax_backward(t, reference);
     case ANYDNN_OP_CROSS_ENTROPY_FORWARD:
-    case ANYDNN_OP_CROSS_ENTROPY_BACKWARD: tolerance_cross_entropy(t); return ANYDNN_OK;
+    case ANYDNN_OP_CROSS_ENTROPY_BACKWARD:
+        tolerance_cross_entropy(t);
+        return ANYDNN_OK;
     case ANYDNN_OP_BATCHNORM_TRAINING:
     case ANYDNN_OP_BATCHNORM_INFERENCE:
-    case ANYDNN_OP_BATCHNORM_BACKWARD: return tolerance_batchnorm(t, reference);
+    case ANYDNN_OP_BATCHNORM_BACKWARD:
+        return tolerance_batchnorm(t, reference);
     case ANYDNN_OP_COPY:
-    case ANYDNN_OP_SCALE: tolerance_relative(t, 4, 0); return ANYDNN_OK;
+    case ANYDNN_OP_SCALE:
+        tolerance_relative(t, 4, 0);
+        return ANYDNN_OK;
     /* Adam divides by 1 - beta2^step, which in f32 is off by up to u / (1 - beta2); its update is small beside that. */
-    case ANYDNN_OP_ADAM: return tolerance_sums(t, reference, 16);
-    default: return tolerance_sums(t, reference, sums);
+    case ANYDNN_OP_ADAM:
+        return tolerance_sums(t, reference, 16);
+    default:
+        return tolerance_sums(t, reference, sums);
     }
 }
 

@@ -78,9 +78,12 @@ static bool is_exact(const struct trial *t)
     switch (t->op.head.op) {
     case ANYDNN_OP_DROPOUT_FORWARD:
     case ANYDNN_OP_DROPOUT_BACKWARD:
-    case ANYDNN_OP_FILL: return true;
-    case ANYDNN_OP_COPY: return trial_scalar(t, ANYDNN_ALPHA, 1) == 1 && trial_scalar(t, ANYDNN_BETA, 0) == 0;
-    default: return false;
+    case ANYDNN_OP_FILL:
+        return true;
+    case ANYDNN_OP_COPY:
+        return trial_scalar(t, ANYDNN_ALPHA, 1) == 1 && trial_scalar(t, ANYDNN_BETA, 0) == 0;
+    default:
+        return false;
     }
 }
 

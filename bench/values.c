@@ -47,14 +47,22 @@ double value_load(int dtype, const void *element)
     } v;
     memcpy(&v, element, anydnn_dtype_size(dtype));
     switch (dtype) {
-    case ANYDNN_F32: return (double)v.f32;
-    case ANYDNN_F16: return decode16(v.bits, 10, -14, 15);
-    case ANYDNN_BF16: return decode16(v.bits, 7, -126, 127);
-    case ANYDNN_F64: return v.f64;
-    case ANYDNN_I8: return v.i8;
-    case ANYDNN_U8: return v.u8;
-    case ANYDNN_I32: return v.i32;
-    default: return (double)v.i64;
+    case ANYDNN_F32:
+        return (double)v.f32;
+    case ANYDNN_F16:
+        return decode16(v.bits, 10, -14, 15);
+    case ANYDNN_BF16:
+        return decode16(v.bits, 7, -126, 127);
+    case ANYDNN_F64:
+        return v.f64;
+    case ANYDNN_I8:
+        return v.i8;
+    case ANYDNN_U8:
+        return v.u8;
+    case ANYDNN_I32:
+        return v.i32;
+    default:
+        return (double)v.i64;
     }
 }
 
@@ -74,8 +82,12 @@ void value_store(int dtype, void *element, double value)
     uint16_t bits;
     int64_t whole;
     switch (dtype) {
-    case ANYDNN_F32: memcpy(element, &f32, sizeof f32); break;
-    case ANYDNN_F64: memcpy(element, &value, sizeof value); break;
+    case ANYDNN_F32:
+        memcpy(element, &f32, sizeof f32);
+        break;
+    case ANYDNN_F64:
+        memcpy(element, &value, sizeof value);
+        break;
     case ANYDNN_F16:
         bits = encode16(value, 10, -14, 15);
         memcpy(element, &bits, sizeof bits);
@@ -84,8 +96,12 @@ void value_store(int dtype, void *element, double value)
         bits = encode16(value, 7, -126, 127);
         memcpy(element, &bits, sizeof bits);
         break;
-    case ANYDNN_I8: *(int8_t *)element = (int8_t)saturate(value, -128, 127); break;
-    case ANYDNN_U8: *(uint8_t *)element = (uint8_t)saturate(value, 0, 255); break;
+    case ANYDNN_I8:
+        *(int8_t *)element = (int8_t)saturate(value, -128, 127);
+        break;
+    case ANYDNN_U8:
+        *(uint8_t *)element = (uint8_t)saturate(value, 0, 255);
+        break;
     case ANYDNN_I32: {
         const int32_t i32 = (int32_t)saturate(value, -2147483648.0, 2147483647.0);
         memcpy(element, &i32, sizeof i32);
@@ -113,22 +129,31 @@ bool value_is_integer(int dtype)
 double value_roundoff(int dtype)
 {
     switch (dtype) {
-    case ANYDNN_F32: return ldexp(1, -24);
-    case ANYDNN_F16: return ldexp(1, -11);
-    case ANYDNN_BF16: return ldexp(1, -8);
-    case ANYDNN_F64: return ldexp(1, -53);
-    default: return 0;
+    case ANYDNN_F32:
+        return ldexp(1, -24);
+    case ANYDNN_F16:
+        return ldexp(1, -11);
+    case ANYDNN_BF16:
+        return ldexp(1, -8);
+    case ANYDNN_F64:
+        return ldexp(1, -53);
+    default:
+        return 0;
     }
 }
 
 double value_underflow(int dtype)
 {
     switch (dtype) {
-    case ANYDNN_F16: return ldexp(1, -25);
+    case ANYDNN_F16:
+        return ldexp(1, -25);
     case ANYDNN_F32:
-    case ANYDNN_BF16: return ldexp(1, -126);
-    case ANYDNN_F64: return ldexp(1, -1022);
-    default: return 0;
+    case ANYDNN_BF16:
+        return ldexp(1, -126);
+    case ANYDNN_F64:
+        return ldexp(1, -1022);
+    default:
+        return 0;
     }
 }
 
