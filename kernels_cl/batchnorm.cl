@@ -108,7 +108,7 @@ ADN_KERNEL(batchnorm_forward)
     ADN_PTR_OUT(float, saved_mean);
     ADN_PTR_OUT(float, saved_invstd);
     ADN_PTR_OUT(float2, partial);
-    __local float4 scratch[ADN_BLOCK];
+    ADN_TEAM_SCRATCH(float4, scratch);
     const struct adn_team team = adn_team_of(p.walk.parts_log2, p.walk.lanes);
     const long items = p.walk.groups * p.splits, step = (long)team.parts * N;
     for (long item = get_group_id(0); item < items; item += get_num_groups(0)) {
@@ -173,7 +173,7 @@ ADN_KERNEL(batchnorm_backward)
     ADN_PTR_OUT(float, dshift);
     ADN_PTR_IN(float2, moments);
     ADN_PTR_OUT(float2, partial);
-    __local float4 scratch[ADN_BLOCK];
+    ADN_TEAM_SCRATCH(float4, scratch);
     const struct adn_team team = adn_team_of(p.walk.parts_log2, p.walk.lanes);
     const long items = p.walk.groups * p.splits, step = (long)team.parts * N;
     for (long item = get_group_id(0); item < items; item += get_num_groups(0)) {

@@ -66,7 +66,7 @@ ADN_KERNEL(cross_entropy_forward)
     ADN_PTR_IN(uchar, labels);
     ADN_PTR_OUT(float, loss);
     ADN_PTR_OUT(struct adn_loss_partial, partial);
-    __local float4 scratch[ADN_BLOCK];
+    ADN_TEAM_SCRATCH(float4, scratch);
     __local float sums[ADN_BLOCK];
     __local long counts[ADN_BLOCK];
     const struct adn_team team = adn_team_of(p.walk.parts_log2, p.walk.lanes);
@@ -152,7 +152,7 @@ ADN_KERNEL(cross_entropy_backward)
     ADN_PTR_IN(float, dloss);
     ADN_PTR_OUT(ADN_T, dx);
     ADN_PTR_IN(struct adn_loss_partial, partial);
-    __local float4 scratch[ADN_BLOCK];
+    ADN_TEAM_SCRATCH(float4, scratch);
     __local long counts[ADN_BLOCK];
     const struct adn_team team = adn_team_of(p.walk.parts_log2, p.walk.lanes);
     const long step = (long)team.parts * N;

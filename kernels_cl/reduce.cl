@@ -73,9 +73,7 @@ ADN_KERNEL(reduce)(ADN_IN(v), ADN_IN(a), ADN_IN(b), ADN_OUT(out), struct adn_red
     ADN_PTR_IN(ADN_T, b);
 #endif
     ADN_PTR_OUT(uchar, out);
-#if !ADN_CPU
-    __local ADN_VF scratch[ADN_BLOCK];
-#endif
+    ADN_TEAM_SCRATCH(ADN_VF, scratch);
     const struct adn_team team = adn_team_of(p.walk.parts_log2, p.walk.lanes);
     for (adn_i64 task = (adn_i64)get_group_id(0); task < p.walk.groups * p.segments; task += (adn_i64)get_num_groups(0)) {
         const adn_i64 segment = p.segments > 1 ? task / p.walk.groups : 0;
@@ -113,9 +111,7 @@ ADN_KERNEL(reduce)(ADN_IN(v), ADN_IN(a), ADN_IN(b), ADN_OUT(out), struct adn_red
             }
         }
         total = JOIN(total, middle);
-#if !ADN_CPU
         ADN_TEAM_JOIN(JOIN, total, scratch, team);
-#endif
         if (row < p.walk.rows && team.part == 0) {
             float lane[ADN_WIDTH];
             int k;
@@ -151,9 +147,7 @@ ADN_KERNEL(reduce_max_backward)(ADN_IN(x), ADN_IN(dy), ADN_OUT(dx), struct adn_r
     ADN_PTR_IN(ADN_T, x);
     ADN_PTR_IN(ADN_T, dy);
     ADN_PTR_OUT(ADN_T, dx);
-#if !ADN_CPU
-    __local struct adn_best scratch[ADN_BLOCK];
-#endif
+    ADN_TEAM_SCRATCH(struct adn_best, scratch);
     const struct adn_team team = adn_team_of(p.walk.parts_log2, p.walk.lanes);
     for (adn_i64 group = (adn_i64)get_group_id(0); group < p.walk.groups; group += (adn_i64)get_num_groups(0)) {
         const adn_i64 row = group * team.rows + team.row, end = row < p.walk.rows ? p.walk.length : 0;
@@ -167,9 +161,7 @@ ADN_KERNEL(reduce_max_backward)(ADN_IN(x), ADN_IN(dy), ADN_OUT(dx), struct adn_r
             const float value = ADN_LOAD(x, from + ADN_ITEM_OFFSET(p.walk, p.stride[0].stride, i));
             if (adn_better(value, i, best.value, best.index)) best.value = value, best.index = i;
         }
-#if !ADN_CPU
         ADN_TEAM_JOIN(adn_join_best, best, scratch, team);
-#endif
         if (best.index >= 0) gradient = ADN_LOAD(dy, ADN_ROW_OFFSET(p.walk, p.stride[1].stride, row));
         for (i = team.part; i < end; i += team.parts)
             ADN_STORE_SCALED(dx, to + ADN_ITEM_OFFSET(p.walk, p.stride[2].stride, i),

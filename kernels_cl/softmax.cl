@@ -25,7 +25,7 @@ ADN_KERNEL(softmax_forward)(ADN_IN(x), ADN_OUT(y), struct adn_softmax_params p)
 {
     ADN_PTR_IN(ADN_T, x);
     ADN_PTR_OUT(ADN_T, y);
-    __local float4 scratch[ADN_BLOCK];
+    ADN_TEAM_SCRATCH(float4, scratch);
     const struct adn_team team = adn_team_of(p.walk.parts_log2, p.walk.lanes);
     const long step = (long)team.parts * N;
     for (long group = get_group_id(0); group < p.walk.groups; group += get_num_groups(0)) {
@@ -65,7 +65,7 @@ ADN_KERNEL(softmax_backward)(ADN_IN(y), ADN_IN(dy), ADN_OUT(dx), struct adn_soft
     ADN_PTR_IN(ADN_T, y);
     ADN_PTR_IN(ADN_T, dy);
     ADN_PTR_OUT(ADN_T, dx);
-    __local float4 scratch[ADN_BLOCK];
+    ADN_TEAM_SCRATCH(float4, scratch);
     const struct adn_team team = adn_team_of(p.walk.parts_log2, p.walk.lanes);
     const long step = (long)team.parts * N;
     for (long group = get_group_id(0); group < p.walk.groups; group += get_num_groups(0)) {

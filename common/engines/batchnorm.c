@@ -234,11 +234,11 @@ static bool plan_batchnorm(const struct adn_problem *p, const struct adn_device 
                           anydnn_dtype_name(dtype));
     if (device->info.max_block_threads < variant->block)
         return adn_refuse(why, ANYDNN_REASON_DEVICE, 0, "block", device->info.max_block_threads, variant->block,
-                          "needs blocks of %d threads", (int)variant->block);
-    if (!adn_team_parse(text, variant->block, &parts, &splits))
-        return adn_refuse(why, ANYDNN_REASON_NAME, 0, "params", 0, variant->block,
+                          "needs blocks of %d threads", adn_team_most(variant->block, device));
+    if (!adn_team_parse(text, variant->block, device, &parts, &splits))
+        return adn_refuse(why, ANYDNN_REASON_NAME, 0, "params", 0, adn_team_most(variant->block, device),
                           "'%s' is not PARTS or PARTSxSPLITS: a power of two up to %d, 1 to 256", text,
-                          (int)variant->block);
+                          adn_team_most(variant->block, device));
     if (parts && splits)
         snprintf(plan->params, sizeof plan->params, "%dx%d", parts, splits);
     else if (parts)

@@ -129,10 +129,10 @@ static bool plan_cross_entropy(const struct adn_problem *p, const struct adn_dev
                           anydnn_dtype_name(x->dtype));
     if (device->info.max_block_threads < variant->block)
         return adn_refuse(why, ANYDNN_REASON_DEVICE, 0, "block", device->info.max_block_threads, variant->block,
-                          "needs blocks of %d threads", (int)variant->block);
-    if (!adn_team_parse(text, variant->block, &parts, NULL))
-        return adn_refuse(why, ANYDNN_REASON_NAME, 0, "parts", 0, variant->block, "'%s' is no power of two up to %d",
-                          text, (int)variant->block);
+                          "needs blocks of %d threads", adn_team_most(variant->block, device));
+    if (!adn_team_parse(text, variant->block, device, &parts, NULL))
+        return adn_refuse(why, ANYDNN_REASON_NAME, 0, "parts", 0, adn_team_most(variant->block, device),
+                          "'%s' is no power of two up to %d", text, adn_team_most(variant->block, device));
     if (parts) snprintf(plan->params, sizeof plan->params, "%d", parts);
     memset(&params, 0, sizeof params);
     fill(p, &params);

@@ -52,7 +52,7 @@ void adn_team_split(struct adn_team_walk *team, int parts, int block, int each, 
 {
     int64_t rows;
     if (parts == 0) parts = choose_parts(team, block, each, device);
-    if (parts > block) parts = block;
+    if (parts > adn_team_most(block, device)) parts = adn_team_most(block, device);
     team->parts_log2 = 0;
     while ((1 << team->parts_log2) < parts) team->parts_log2++;
     rows = block >> team->parts_log2;
@@ -67,13 +67,18 @@ static int number(const char **text)
     return n;
 }
 
-bool adn_team_parse(const char *text, int block, int *parts, int *splits)
+int adn_team_most(int block, const struct adn_device *device)
+{
+    return device->info.is_cpu ? 1 : block;
+}
+
+bool adn_team_parse(const char *text, int block, const struct adn_device *device, int *parts, int *splits)
 {
     *parts = 0;
     if (splits) *splits = 0;
     if (!text || !text[0]) return true;
     *parts = number(&text);
-    if (*parts < 1 || *parts > block || (*parts & (*parts - 1))) return false;
+    if (*parts < 1 || *parts > adn_team_most(block, device) || (*parts & (*parts - 1))) return false;
     if (splits && *text == 'x') {
         text++;
         *splits = number(&text);

@@ -15,6 +15,9 @@ void adn_team_fill(const struct adn_walk *kept, const struct adn_walk *reduced, 
 void adn_team_split(struct adn_team_walk *team, int parts, int block, int each, const struct adn_device *device);
 
 /* Reads an engine's parameter text: "PARTS", or "PARTSxSPLITS" where splits is not NULL. Both become 0 for NULL (the
- * engine's own choice). False unless parts is a power of two up to `block` and splits 1 to 256. */
-bool adn_team_parse(const char *text, int block, int *parts, int *splits);
+ * engine's own choice). False unless parts is a power of two up to adn_team_most and splits 1 to 256. */
+bool adn_team_parse(const char *text, int block, const struct adn_device *device, int *parts, int *splits);
+
+/* Most parts of a team: the block; 1 on a CPU behind OpenCL, whose kernels join nothing (team.clh). */
+int adn_team_most(int block, const struct adn_device *device);
 #endif

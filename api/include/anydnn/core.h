@@ -195,7 +195,7 @@ static inline anydnn_mem anydnn_mem_at(anydnn_mem mem, uint64_t bytes)
     return mem;
 }
 
-/* Allocates `bytes` of device memory, aligned to at least 256 bytes, content undefined. bytes == 0 gives a valid
+/* Allocates `bytes` of device memory, aligned to at least 128 bytes, content undefined. bytes == 0 gives a valid
  * empty memory. INVALID: NULL. OUT_OF_MEMORY, DEVICE. May synchronise the device. */
 ANYDNN_API anydnn_status anydnn_alloc(anydnn_context *context, uint64_t bytes, anydnn_mem *mem);
 
