@@ -2,9 +2,9 @@
 // kernels_cuda/conv_igemm.cu: convolution forward, backward data and backward filter as one gathered matrix product
 // (common/index/conv_index.h says how) over tile_gemm.cuh.
 //
-// Stages   A thread keeps one row of A and one column of B and loads some consecutive depths of both. What a depth means
-//          (offsets, coordinates) is decoded by the block's first BK threads two stages ahead into a table in shared
-//          memory. Splits of the depth write float partial sums, which conv_igemm_sum adds up in order.
+// Stages   A thread keeps one row of A and one column of B and loads some consecutive depths of both. What a depth
+//          means (offsets, coordinates) is decoded by the block's first BK threads two stages ahead into a table in
+//          shared memory. Splits of the depth write float partial sums, which conv_igemm_sum adds up in order.
 // Limits   Rows, columns, depths and tiles below 2^31; offsets are 64 bits. Grid x counts tiles.
 #include "tile_gemm.cuh"
 #include "../common/engines/conv_igemm_params.h"
@@ -19,8 +19,8 @@ template <typename T, typename Tile> struct igemm_feed {
     bool a_live, b_live;
     float av[Tile::EA], bv[Tile::EB];
 
-    __device__ igemm_feed(const T *a_base, const T *b_base, const adn_conv_igemm_params &params, const adn_igemm_tile &place,
-                          adn_igemm_depth (*shared)[Tile::BK])
+    __device__ igemm_feed(const T *a_base, const T *b_base, const adn_conv_igemm_params &params,
+                          const adn_igemm_tile &place, adn_igemm_depth (*shared)[Tile::BK])
         : p(params), t(place), table(shared)
     {
         a_line = threadIdx.x % Tile::ROWS;
@@ -119,8 +119,11 @@ __device__ void conv_igemm(const T *a, const T *b, const T *bias, T *y, float *p
 {
     __shared__ typename Tile::buffers buffers;
     __shared__ adn_igemm_depth table[2][Tile::BK];
+    __shared__ adn_igemm_tile t; // not in registers: they are short while multiplying
     for (unsigned number = blockIdx.x; number < (unsigned)p.tiles; number += gridDim.x) {
-        const adn_igemm_tile t = adn_igemm_tile_of(number, Tile::ROWS, Tile::COLUMNS, &p);
+        __syncthreads();
+        if (threadIdx.x == 0) t = adn_igemm_tile_of(number, Tile::ROWS, Tile::COLUMNS, &p);
+        __syncthreads();
         igemm_feed<T, Tile> feed(a, b, p, t, table);
         const int depth = p.alpha == 0.0f ? 0 : t.depth_end - t.depth_begin;
         Tile tile;
@@ -138,8 +141,8 @@ __device__ void conv_igemm_sum(const float *parts, const T *bias, T *y, const ad
     for (adn_i64 i = (adn_i64)blockIdx.x * BLOCK + threadIdx.x; i < p.part; i += (adn_i64)gridDim.x * BLOCK) {
         const adn_i64 line = i / p.columns;
         const int group = (int)(line / p.rows), row = (int)(line % p.rows);
-        const adn_i64 at = group * p.y_group + p.y_origin + row * p.y_row +
-                           adn_igemm_output((int)(i - line * p.columns), &t, &p);
+        const adn_i64 at =
+            group * p.y_group + p.y_origin + row * p.y_row + adn_igemm_output((int)(i - line * p.columns), &t, &p);
         float sum = 0.0f;
         for (int s = 0; s < p.splits; s++) sum += parts[s * p.part + i];
         sum *= p.alpha;
@@ -151,8 +154,8 @@ __device__ void conv_igemm_sum(const float *parts, const T *bias, T *y, const ad
 
 // Two blocks a multiprocessor hide each other's barriers: at most 128 registers a thread of a block of 256.
 #define ADN_ENTRY_conv_igemm(name, T, block, bm, bn, bk, tm, tn, f)                                                    \
-    extern "C" __global__ void __launch_bounds__(block, 512 / block)                                                   \
-        name(const T *a, const T *b, const T *bias, T *y, float *parts, const __grid_constant__ adn_conv_igemm_params p) \
+    extern "C" __global__ void __launch_bounds__(block, 512 / block) name(                                             \
+        const T *a, const T *b, const T *bias, T *y, float *parts, const __grid_constant__ adn_conv_igemm_params p)    \
     {                                                                                                                  \
         static_assert(adn_tile<bm, bn, bk, tm, tn>::THREADS == block, "block");                                        \
         conv_igemm<T, adn_tile<bm, bn, bk, tm, tn>>(a, b, bias, y, parts, p);                                          \

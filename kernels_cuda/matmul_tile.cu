@@ -2,8 +2,8 @@
 // kernels_cuda/matmul_tile.cu: y = alpha * a * b + bias + beta * y over batches, with any strides, over tile_gemm.cuh.
 //
 // Stages   A thread loads some consecutive depths of one row of a and of one column of b (mode 0 element by element,
-//          mode 1 four at a time), or four rows or columns of a depth at a time (mode 2). Splits of the depth write float
-//          partial sums, which matmul_tile_sum adds up in order.
+//          mode 1 four at a time), or four rows or columns of a depth at a time (mode 2). Splits of the depth write
+//          float partial sums, which matmul_tile_sum adds up in order.
 // Limits   None: sizes, offsets and tile numbers are 64 bits; blocks stride over tiles.
 #include "tile_gemm.cuh"
 #include "../common/engines/matmul_tile_params.h"
@@ -54,7 +54,8 @@ template <typename T, int LINES, int BK, int N, int THREADS> struct matmul_side 
         if (mode == 2) {
 #pragma unroll
             for (int e = 0; e < N; e += 4)
-                to[depth() + e / 4 * (THREADS / (LINES / 4))][line() / 4] = make_float4(v[e], v[e + 1], v[e + 2], v[e + 3]);
+                to[depth() + e / 4 * (THREADS / (LINES / 4))][line() / 4] =
+                    make_float4(v[e], v[e + 1], v[e + 2], v[e + 3]);
         } else {
             adn_stage_depths(to, line(), depth(), v);
         }
@@ -152,8 +153,8 @@ __device__ void matmul_tile_sum(const float *parts, const T *bias, T *y, const a
 
 // Two blocks a multiprocessor hide each other's barriers: at most 128 registers a thread of a block of 256.
 #define ADN_ENTRY_matmul_tile(name, T, block, bm, bn, bk, tm, tn, f)                                                   \
-    extern "C" __global__ void __launch_bounds__(block, 512 / block)                                                   \
-        name(const T *a, const T *b, const T *bias, T *y, float *parts, const __grid_constant__ adn_matmul_tile_params p) \
+    extern "C" __global__ void __launch_bounds__(block, 512 / block) name(                                             \
+        const T *a, const T *b, const T *bias, T *y, float *parts, const __grid_constant__ adn_matmul_tile_params p)   \
     {                                                                                                                  \
         static_assert(adn_tile<bm, bn, bk, tm, tn>::THREADS == block, "block");                                        \
         matmul_tile<T, adn_tile<bm, bn, bk, tm, tn>>(a, b, bias, y, parts, p);                                         \

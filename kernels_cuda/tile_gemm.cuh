@@ -3,11 +3,12 @@
 // BM x BN outputs over a range of depths in plain float arithmetic.
 //
 // Stages   Two buffers of BK depths each lie in shared memory, depth-major. While the block multiplies one stage, each
-//          thread holds the next one in registers (fetched before the arithmetic, stored behind it): one barrier a stage.
+//          thread holds the next one in registers (fetched before the arithmetic, stored behind it): one barrier a
+//          stage.
 // Threads  A warp is 4 x 8 threads. Thread rows and columns come in fragments of four neighbours, fragments 16 rows and
 //          32 columns apart, so that shared memory is read 16 bytes at a time without bank conflicts.
-// Feed     A type with  prepare(k): called two stages ahead, may write shared memory;  fetch(k): stage k into registers;
-//          stage(a, b): registers into the buffers. Depths behind the end are fed as zeros.
+// Feed     A type with  prepare(k): called two stages ahead, may write shared memory;  fetch(k): stage k into
+//          registers;  stage(a, b): registers into the buffers. Depths behind the end are fed as zeros.
 #pragma once
 #include "prelude.cuh"
 
@@ -104,8 +105,8 @@ template <typename T> __device__ __forceinline__ void adn_load4(const T *p, adn_
 }
 
 // Stage of a thread that holds one row (or column) and N consecutive depths from `depth` on.
-template <int N, int BK, int W> __device__ __forceinline__ void adn_stage_depths(float4 (&to)[BK][W], int line, int depth,
-                                                                                 const float (&v)[N])
+template <int N, int BK, int W>
+__device__ __forceinline__ void adn_stage_depths(float4 (&to)[BK][W], int line, int depth, const float (&v)[N])
 {
     float *p = reinterpret_cast<float *>(&to[0][0]) + line;
 #pragma unroll

@@ -3,13 +3,12 @@
  * (common/index/conv_index.h). Parameters: the tile, "128x128x8".
  *
  * Tiles    Rows of conv_igemm.variants; those of one work item (conv_igemm_cpu) are for CPUs behind OpenCL.
- * Splits   Where tiles are too few for the device, the depth is cut and float partial sums go to the workspace, as far as
- *          its limit allows; a second step adds them up in order.
+ * Splits   Where tiles are too few for the device, the depth is cut and float partial sums go to the workspace, as
+ *          far as its limit allows; a second step adds them up in order.
  * Limits   Rows, columns, depths and coordinates below 2^30, tiles below 2^31: conv_direct takes the rest. */
 #include "common/backend.h"
 #include "conv_igemm_params.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,8 +30,14 @@ struct product {
     double bytes, flops;
 };
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static int64_t round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
 
 static int64_t gcd(int64_t a, int64_t b)
 {
@@ -218,9 +223,15 @@ static bool product_of(const struct adn_problem *p, struct product *m, struct ad
                               "spatial axis %d is longer than %lld", j, (long long)limit - 1);
     m->groups = g.groups;
     switch (p->def->op) {
-    case ANYDNN_OP_CONV_FORWARD: forward(m, &g); break;
-    case ANYDNN_OP_CONV_BACKWARD_DATA: backward_data(m, &g); break;
-    default: backward_filter(m, &g); break;
+    case ANYDNN_OP_CONV_FORWARD:
+        forward(m, &g);
+        break;
+    case ANYDNN_OP_CONV_BACKWARD_DATA:
+        backward_data(m, &g);
+        break;
+    default:
+        backward_filter(m, &g);
+        break;
     }
     a = adn_tensor(p, p->def->op == ANYDNN_OP_CONV_BACKWARD_FILTER ? ANYDNN_DY : ANYDNN_W);
     b = adn_tensor(p, p->def->op == ANYDNN_OP_CONV_BACKWARD_DATA ? ANYDNN_DY : ANYDNN_X);
@@ -232,7 +243,8 @@ static bool product_of(const struct adn_problem *p, struct product *m, struct ad
         m->phases *= m->params.axis[j].phases;
         taps *= m->params.axis[j].taps;
     }
-    m->flops = 2.0 * (double)m->groups * (double)m->rows * (double)m->columns * (double)m->params.depth_u.value * (double)taps;
+    m->flops =
+        2.0 * (double)m->groups * (double)m->rows * (double)m->columns * (double)m->params.depth_u.value * (double)taps;
     m->depth = m->params.depth_u.value * taps;
     if (m->rows >= limit || m->columns >= limit || m->depth >= limit || m->groups >= limit || m->phases >= limit)
         return adn_refuse(why, ANYDNN_REASON_SIZE, 0, "columns", m->columns, limit - 1,
@@ -243,12 +255,16 @@ static bool product_of(const struct adn_problem *p, struct product *m, struct ad
     if (m->phases > 1) m->depth = (m->depth + m->phases - 1) / m->phases;
     m->params.biased = bias != NULL;
     m->params.bias_step = bias ? bias->strides[1] : 0;
-    m->bytes = tensor_bytes(a) + tensor_bytes(b) + (double)m->groups * (double)m->rows * (double)m->columns *
-                                                       (double)m->phases * (double)anydnn_dtype_size(a->dtype);
+    m->bytes = tensor_bytes(a) + tensor_bytes(b) +
+               (double)m->groups * (double)m->rows * (double)m->columns * (double)m->phases *
+                   (double)anydnn_dtype_size(a->dtype);
     return true;
 }
 
-static bool is_cpu_shape(const struct adn_variant *v) { return v->block == 1; }
+static bool is_cpu_shape(const struct adn_variant *v)
+{
+    return v->block == 1;
+}
 
 static void name_of(const struct adn_variant *v, char name[32])
 {
@@ -273,6 +289,16 @@ struct layout {
     int64_t row_tiles, column_tiles, splits, split_depth, tiles;
     double share;
 };
+
+/* Whether a block of the shape fits the device: threads, and two buffers with their depth tables in local memory. */
+static bool fits(const struct adn_variant *v, const struct adn_device *device)
+{
+    const int64_t bytes =
+        2 * v->constant[2] *
+        ((int64_t)sizeof(float) * (v->constant[0] + v->constant[1]) + (int64_t)sizeof(struct adn_igemm_depth));
+    return is_cpu_shape(v) ||
+           (v->block <= device->info.max_block_threads && bytes + 256 <= device->info.local_memory_bytes);
+}
 
 /* Part of the arithmetic peak that a compute unit reaches in a full tile. */
 static double speed(const struct adn_variant *v, const struct adn_device *device)
@@ -323,14 +349,13 @@ static bool choose(const struct product *m, const struct adn_problem *p, const s
     for (i = 0; (v = shape(m->dtype, device, i)) != NULL; i++) {
         struct layout l;
         name_of(v, name);
-        if (params && strcmp(params, name) != 0) continue;
-        if (v->block > device->info.max_block_threads) continue;
+        if ((params && strcmp(params, name) != 0) || !fits(v, device)) continue;
         lay_out(m, device, p->workspace_limit, v, &l);
         if (!best->variant || l.share > best->share) *best = l;
     }
     if (!best->variant)
         return adn_refuse(why, ANYDNN_REASON_DEVICE, 0, "engine", 0, 0, "this device has no tile '%s'",
-                          params ? params : "of few enough threads");
+                          params ? params : "small enough");
     if (best->tiles > INT32_MAX)
         return adn_refuse(why, ANYDNN_REASON_SIZE, 0, "tiles", best->tiles, INT32_MAX, "%lld tiles are too many",
                           (long long)best->tiles);

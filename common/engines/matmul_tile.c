@@ -4,8 +4,8 @@
  *
  * Batches  that b shares and whose rows follow on in a and y become rows of one product.
  * Tiles    Rows of matmul_tile.variants; those of one work item (matmul_tile_cpu) are for CPUs behind OpenCL.
- * Splits   Where tiles are too few for the device, the depth is cut and float partial sums go to the workspace, as far as
- *          its limit allows; a second step adds them up in order. */
+ * Splits   Where tiles are too few for the device, the depth is cut and float partial sums go to the workspace, as
+ *          far as its limit allows; a second step adds them up in order. */
 #include "common/backend.h"
 #include "matmul_tile_params.h"
 
@@ -20,11 +20,20 @@ static const struct adn_variant variants[] = {
 };
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t ceil_div(int64_t n, int64_t unit) { return n / unit + (n % unit != 0); }
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static int64_t ceil_div(int64_t n, int64_t unit)
+{
+    return n / unit + (n % unit != 0);
+}
 
 /* Stride of an axis; 0 where it has one element, so that broadcast and any stride there are harmless. */
-static int64_t stride_of(const anydnn_tensor *t, int axis) { return t->dims[axis] == 1 ? 0 : t->strides[axis]; }
+static int64_t stride_of(const anydnn_tensor *t, int axis)
+{
+    return t->dims[axis] == 1 ? 0 : t->strides[axis];
+}
 
 /* Batch axes, those that continue the rows folded into them. */
 static void fill_batches(const anydnn_tensor *a, const anydnn_tensor *b, const anydnn_tensor *y,
@@ -86,7 +95,10 @@ static void fill(const struct adn_problem *p, struct adn_matmul_tile_params *q)
     q->b_mode = mode_of(b, q, q->b_batch, q->columns, q->b_column, q->b_depth);
 }
 
-static bool is_cpu_shape(const struct adn_variant *v) { return v->block == 1; }
+static bool is_cpu_shape(const struct adn_variant *v)
+{
+    return v->block == 1;
+}
 
 static void name_of(const struct adn_variant *v, char name[32])
 {
@@ -103,6 +115,14 @@ static const struct adn_variant *shape(int dtype, const struct adn_device *devic
         if (index-- == 0) return &variants[i];
     }
     return NULL;
+}
+
+/* Whether a block of the shape fits the device: threads, and two buffers in local memory. */
+static bool fits(const struct adn_variant *v, const struct adn_device *device)
+{
+    const int64_t bytes = 2 * v->constant[2] * (int64_t)sizeof(float) * (v->constant[0] + v->constant[1]);
+    return is_cpu_shape(v) ||
+           (v->block <= device->info.max_block_threads && bytes + 256 <= device->info.local_memory_bytes);
 }
 
 /* Part of the arithmetic peak that a compute unit reaches in a full tile. */
@@ -155,7 +175,7 @@ static const struct adn_variant *choose(struct adn_matmul_tile_params *q, int dt
     for (i = 0; (v = shape(dtype, device, i)) != NULL; i++) {
         double s;
         name_of(v, name);
-        if ((params && strcmp(params, name) != 0) || v->block > device->info.max_block_threads) continue;
+        if ((params && strcmp(params, name) != 0) || !fits(v, device)) continue;
         s = lay_out(q, device, p->workspace_limit, v);
         if (!best || s > *share) best = v, *share = s;
     }
@@ -176,7 +196,7 @@ static bool plan_tile(const struct adn_problem *p, const struct adn_device *devi
     v = choose(&q, dtype, p, device, params, &share);
     if (!v)
         return adn_refuse(why, ANYDNN_REASON_DEVICE, 0, "engine", 0, 0, "this device has no tile '%s'",
-                          params ? params : "of few enough threads");
+                          params ? params : "small enough");
     name_of(v, plan->params);
     step = adn_add_step(plan, v, (uint64_t)smaller(q.tiles, INT32_MAX), &q, sizeof q);
     adn_step_role(step, p, ANYDNN_A);

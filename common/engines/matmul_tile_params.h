@@ -14,7 +14,7 @@ struct adn_matmul_tile_params {
     adn_i64 batches;
     adn_i64 tiles; /* batches * splits * column tiles * row tiles; 0: nothing to do */
     adn_i64 row_tiles, column_tiles, splits, split_depth;
-    adn_i64 part;  /* elements of one split's partial sums: batches * rows * columns */
+    adn_i64 part; /* elements of one split's partial sums: batches * rows * columns */
     adn_i32 batch_rank;
     adn_i32 a_mode, b_mode; /* 0 any strides; 1 four depths, 2 four rows (or columns) lie side by side, aligned */
     adn_i32 biased;

@@ -23,7 +23,7 @@ struct adn_conv_axis {
     struct adn_divisor columns;  /* column digits of phase 0, which has the most */
     struct adn_divisor depth[2]; /* depth digits: of the phases with more taps, of those with fewer */
     adn_i32 column_step, depth_step, limit;
-    adn_i32 extent;              /* positions phase + stride * digit from here on do not exist */
+    adn_i32 extent; /* positions phase + stride * digit from here on do not exist */
     adn_i32 phases, stride, pad, dilation, taps, tap_step;
 };
 
