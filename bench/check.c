@@ -75,17 +75,39 @@ static int scales_of(const struct session *s, const struct trial *t, uint64_t se
     return count + 1;
 }
 
-/* Verdicts of all engines on the trial in one placement: their number, or -1 with the status. */
-static int ask(const struct trial *t, struct device *d, enum placement placement, anydnn_verdict *rows,
-               anydnn_status *status)
+static const char *wanted_engine(const struct session *s, const struct trial *t) { return s->engine ? s->engine : t->engine; }
+
+/* Appends the candidates that differ from every row in their parameters. */
+static int add_parameters(const struct trial *t, struct device *d, const struct layout *layout, anydnn_verdict *rows,
+                          int count)
 {
+    anydnn_verdict candidates[ENGINES];
+    int all = 0, i, j;
+    if (anydnn_candidates(d->context, &t->op.head, &t->prefs, layout->binding, layout->count, candidates, ENGINES, &all))
+        return count;
+    for (i = 0; i < all && i < ENGINES && count < ENGINES; i++) {
+        for (j = 0; j < count && strcmp(rows[j].engine, candidates[i].engine) != 0; j++) continue;
+        if (j == count) rows[count++] = candidates[i];
+    }
+    return count;
+}
+
+/* Verdicts of all engines on the trial in one placement: their number, or -1 with the status. An engine that is asked
+ * for with parameters gets them. Other parameter sets than the engines' own choices are tried on GPUs, and everywhere
+ * with --full: compiling each of them for a CPU takes seconds. */
+static int ask(const struct session *s, const struct trial *t, struct device *d, enum placement placement,
+               anydnn_verdict *rows, anydnn_status *status)
+{
+    const char *wanted = wanted_engine(s, t);
     struct layout layout;
     anydnn_prefs prefs = t->prefs;
     int count = 0;
     trial_layout(t, placement, anydnn_mem_none(), &layout);
+    if (strchr(wanted, ':')) prefs.engine = wanted;
     *status = anydnn_explain(d->context, &t->op.head, &prefs, layout.binding, layout.count, rows, ENGINES, &count);
     if (*status != ANYDNN_OK) return -1;
-    return count < ENGINES ? count : ENGINES;
+    if (count > ENGINES) count = ENGINES;
+    return !prefs.engine && (s->full || !d->info.is_cpu) ? add_parameters(t, d, &layout, rows, count) : count;
 }
 
 /* One engine of a device over all variants of a line. */
@@ -107,7 +129,7 @@ static struct tally *tally_of(struct tally *tallies, int *count, const char *eng
 
 static bool is_wanted(const struct session *s, const struct trial *t, const anydnn_verdict *v)
 {
-    const char *wanted = s->engine ? s->engine : t->engine;
+    const char *wanted = wanted_engine(s, t);
     const size_t length = strlen(wanted);
     if (*wanted) return !strncmp(v->engine, wanted, length) && (v->engine[length] == 0 || v->engine[length] == ':');
     return s->full || !(v->traits & ANYDNN_TRAIT_SLOW_START);
@@ -118,7 +140,7 @@ static void run_placement(struct session *s, const struct trial *t, struct devic
 {
     anydnn_verdict rows[ENGINES];
     anydnn_status status;
-    const int engines = ask(t, d, placement, rows, &status);
+    const int engines = ask(s, t, d, placement, rows, &status);
     char why[512], text[TRIAL_TEXT];
     int i;
     if (engines < 0) {

@@ -315,6 +315,11 @@ int main(int argc, char **argv)
     devices();
     opening();
     problems();
+    if (anydnn_open(device, NULL, &context) == ANYDNN_UNSUPPORTED) {
+        printf("skipped: no %s here: %s\n", device, anydnn_message());
+        return 77;
+    }
+    anydnn_close(context);
     if (anydnn_open(device, NULL, &context) || anydnn_open(device, NULL, &other) ||
         anydnn_stream_create(context, 1 << 20, &stream) || anydnn_stream_create(other, ANYDNN_NO_WORKSPACE, &foreign)) {
         printf("cannot open %s: %s\n", device, anydnn_message());
