@@ -75,6 +75,12 @@ anydnn_status adn_context_create(const struct adn_device *device, void *native, 
     return ANYDNN_OK;
 }
 
+/* Software that claims to be a GPU is never what "auto" means. */
+static bool is_simulator(const anydnn_device_info *info)
+{
+    return strstr(info->name, "llvmpipe") || strstr(info->name, "Oclgrind") || strstr(info->driver, "Oclgrind");
+}
+
 /* "auto": the first CUDA device, else the first OpenCL GPU, else the CPU. */
 static const struct adn_device *automatic(const struct adn_device *list, int count)
 {
@@ -82,7 +88,7 @@ static const struct adn_device *automatic(const struct adn_device *list, int cou
     for (i = 0; i < count; i++)
         if (list[i].info.backend == ANYDNN_BACKEND_CUDA) return &list[i];
     for (i = 0; i < count; i++)
-        if (list[i].info.backend == ANYDNN_BACKEND_OPENCL && !list[i].info.is_cpu) return &list[i];
+        if (list[i].info.backend == ANYDNN_BACKEND_OPENCL && !list[i].info.is_cpu && !is_simulator(&list[i].info)) return &list[i];
     return list;
 }
 

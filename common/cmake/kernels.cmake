@@ -92,7 +92,7 @@ macro(anydnn_cuda_stem file)
 endmacro()
 
 if(ANYDNN_HAVE_CUDA)
-  set(flags -O3 -std=c++17 --expt-relaxed-constexpr -lineinfo -Xfatbin=-compress-all)
+  set(flags -O3 -std=c++17 --expt-relaxed-constexpr -Xfatbin=-compress-all)
   execute_process(COMMAND ${ANYDNN_NVCC} --list-gpu-code OUTPUT_VARIABLE ANYDNN_NVCC_CODES OUTPUT_STRIP_TRAILING_WHITESPACE)
   string(REPLACE "\n" ";" ANYDNN_NVCC_CODES "${ANYDNN_NVCC_CODES}")
   foreach(arch ${ANYDNN_CUDA_ARCHITECTURES})
