@@ -96,7 +96,8 @@ typedef enum anydnn_pad_mode {
  *   backward data    dx[n,c,h,w] = sum over k,r,s, p,q with p*stride - pad + r*dilation = h of dy[n,k,p,q] * w[k,c,r,s]
  *   backward filter  dw[k,c,r,s] = sum over n,p,q of dy[n,k,p,q] * x[n, c, p*stride - pad + r*dilation, ...]
  *   backward bias    dbias[0,k,0,0] = sum over n,p,q of dy[n,k,p,q]
- * with c counted inside the group of k, and elements outside x equal to 0. This is cross-correlation, as in
+ * with c counted inside the group of k, and elements outside x equal to 0 (engines may skip these products or compute
+ * them: only where a filter is NaN or infinite can that be seen). This is cross-correlation, as in
  * cudnnConvolutionForward with CUDNN_CROSS_CORRELATION and ONNX Conv.
  *   CONV_FORWARD          in x, w, bias [optional; 1,K,1,1]; out y (scaled; bias is added to alpha * sum)
  *   CONV_BACKWARD_DATA    in dy, w; out dx (scaled)
