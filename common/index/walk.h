@@ -18,6 +18,13 @@ ADN_FN adn_u32 adn_div32(adn_u32 n, adn_u32 multiplier, adn_u32 shift)
     return (ADN_MULHI(n, multiplier) + n) >> shift;
 }
 
+/* 64-bit division is long code: in CUDA one copy for all who divide, which only tensors of 2^31 elements reach. */
+#if defined(__CUDACC__)
+static __host__ __device__ __noinline__ adn_i64 adn_divide_wide(adn_i64 n, adn_i64 d) { return n / d; }
+#else
+#define adn_divide_wide(n, d) ((n) / (d))
+#endif
+
 /* q = n / d, *r = n % d; narrow != 0 promises n < 2^31. `d` fields are passed one by one because OpenCL C has no
  * pointers to parameter structs. */
 ADN_FN adn_i64 adn_divide(adn_i64 n, struct adn_divisor d, adn_i32 narrow, adn_i64 *r)
@@ -26,7 +33,7 @@ ADN_FN adn_i64 adn_divide(adn_i64 n, struct adn_divisor d, adn_i32 narrow, adn_i
     if (narrow)
         q = (adn_i64)adn_div32((adn_u32)n, d.multiplier, d.shift);
     else
-        q = n / d.value;
+        q = adn_divide_wide(n, d.value);
     *r = n - q * d.value;
     return q;
 }
