@@ -447,7 +447,8 @@ anydnn_status digits_step(digits_net *net, const float *images, const int32_t *l
 
 int digits_steps(const digits_options *options, const digits_set *set)
 {
-    return options->epochs * (set->count / options->batch);
+    const int steps = options->epochs * (set->count / options->batch);
+    return options->steps && options->steps < steps ? options->steps : steps;
 }
 
 /* Trains for one epoch, on images in an order of their own; a rest that fills no batch waits for another epoch. The
@@ -463,7 +464,7 @@ static anydnn_status train_epoch(digits_net *net, const digits_set *set, const i
         memcpy(images + (size_t)i * pixels, set->images + (size_t)order[i] * pixels, (size_t)pixels * sizeof *images);
         labels[i] = set->labels[order[i]];
     }
-    for (i = 0; i + batch <= set->count; i += batch) {
+    for (i = 0; i + batch <= set->count && net->step < steps; i += batch) {
         const int step = net->step;
         const double rate = net->options.rate * 0.5 * (1.0 + cos(pi * step / steps));
         if (observe) TRY(observe(user, net, step, steps));

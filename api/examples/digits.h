@@ -25,6 +25,7 @@ typedef struct digits_set {
 
 typedef struct digits_options {
     int epochs;
+    int steps; /* training ends behind so many, whatever the epochs; 0: no such limit */
     int batch;
     double rate;   /* of the first step */
     uint64_t seed; /* of weights, order and dropout: equal seeds start equal on every device */
