@@ -64,6 +64,7 @@ static void platform_text(cl_platform_id platform, cl_uint what, char *text, siz
 static void fill_device(cl_platform_id platform, cl_device_id native, struct adn_device *device)
 {
     anydnn_device_info *info = &device->info;
+    const int64_t type = device_number(native, CL_DEVICE_TYPE);
     char platform_name[64], driver[56];
     memset(device, 0, sizeof *device);
     device->backend = &adn_opencl_backend;
@@ -80,7 +81,8 @@ static void fill_device(cl_platform_id platform, cl_device_id native, struct adn
     info->local_memory_bytes = device_number(native, CL_DEVICE_LOCAL_MEM_SIZE);
     info->compute_units = (int32_t)device_number(native, CL_DEVICE_MAX_COMPUTE_UNITS);
     info->max_block_threads = (int32_t)device_number(native, CL_DEVICE_MAX_WORK_GROUP_SIZE);
-    info->is_cpu = (device_number(native, CL_DEVICE_TYPE) & (int64_t)CL_DEVICE_TYPE_CPU) != 0;
+    /* A simulator that claims both is there to run what a GPU runs. */
+    info->is_cpu = (type & (int64_t)CL_DEVICE_TYPE_CPU) && !(type & (int64_t)CL_DEVICE_TYPE_GPU);
     info->unified_memory = device_number(native, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
     info->has_f64 = device_number(native, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
     if (adn_cl_has_extension(native, "cl_nv_device_attribute_query"))
