@@ -11,11 +11,13 @@ extern const struct adn_engine adn_engine_cross_entropy;
 extern const struct adn_engine adn_engine_batchnorm;
 extern const struct adn_engine adn_engine_conv_igemm;
 extern const struct adn_engine adn_engine_conv_direct;
+extern const struct adn_engine adn_engine_matmul_vector;
 extern const struct adn_engine adn_engine_matmul_tile;
 
 const struct adn_engine *const adn_shared_engines[] = {
     &adn_engine_conv_igemm,
     &adn_engine_conv_direct,
+    &adn_engine_matmul_vector,
     &adn_engine_matmul_tile,
     &adn_engine_eltwise,
     &adn_engine_reduce,
