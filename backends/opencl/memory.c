@@ -10,7 +10,8 @@ anydnn_status adn_cl_alloc(anydnn_context *context, uint64_t bytes, void **base)
 {
     cl_int code = CL_INVALID_BUFFER_SIZE;
     cl_mem memory = NULL;
-    if (bytes <= SIZE_MAX)
+    /* Some drivers (NVIDIA's) promise any size and fail at first use. */
+    if (bytes <= SIZE_MAX && bytes <= (uint64_t)context->device.info.memory_bytes)
         memory = adn_cl.CreateBuffer(adn_cl_native(context)->context, CL_MEM_READ_WRITE, bytes ? (size_t)bytes : 1,
                                      NULL, &code);
     if (code == CL_INVALID_BUFFER_SIZE)

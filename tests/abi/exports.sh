@@ -3,6 +3,7 @@
 # exports.sh LIBRARY: the shared library exports exactly the functions of tests/abi/exports.txt, and needs nothing but
 # the C library at load time: no driver, no OpenCL loader, no vendor library.
 set -u
+export LC_ALL=C
 here=$(dirname "$0")
 passed=0 failed=0
 check() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "failed: $2"; fi; }
