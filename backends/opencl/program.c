@@ -53,7 +53,7 @@ static void write_options(const struct adn_variant *v, bool cpu, char options[OP
 {
     const int32_t *c = v->constant;
     snprintf(options, OPTIONS_LENGTH,
-             "-cl-std=CL1.2 -DADN_DTYPE_%s=1 -DADN_BLOCK=%d -DADN_C0=%d -DADN_C1=%d -DADN_C2=%d -DADN_C3=%d "
+             "-cl-std=CL1.2 -w -DADN_DTYPE_%s=1 -DADN_BLOCK=%d -DADN_C0=%d -DADN_C1=%d -DADN_C2=%d -DADN_C3=%d "
              "-DADN_C4=%d -DADN_C5=%d -DADN_CPU=%d",
              v->dtype_name, (int)v->block, (int)c[0], (int)c[1], (int)c[2], (int)c[3], (int)c[4], (int)c[5], cpu);
 }
