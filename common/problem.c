@@ -70,8 +70,10 @@ static void canonical_strides(anydnn_tensor *t)
     const bool empty = adn_is_empty(t);
     int i;
     for (i = t->ndim - 1; i >= 0; i--) {
+        const int64_t size = i + 1 < t->ndim && t->dims[i + 1] > 0 ? t->dims[i + 1] : 1;
+        const int64_t stride = i + 1 < t->ndim ? t->strides[i + 1] : 1;
         if (t->dims[i] > 1 && !empty) continue;
-        t->strides[i] = i == t->ndim - 1 ? 1 : t->strides[i + 1] * (t->dims[i + 1] > 0 ? t->dims[i + 1] : 1);
+        t->strides[i] = stride > INT64_MAX / size ? INT64_MAX : stride * size;
     }
     for (i = t->ndim; i < ANYDNN_MAX_DIMS; i++) t->dims[i] = t->strides[i] = 0;
 }
@@ -261,10 +263,11 @@ anydnn_status adn_problem_complete(struct adn_problem *p, bool channels_last)
         if (o->present || !(flags & ANYDNN_ROLE_OUT) || (flags & (ANYDNN_ROLE_OPTIONAL | ANYDNN_ROLE_IN))) continue;
         ADN_TRY(p->def->infer(p, p->def->roles[i].role, &o->t));
         if (channels_last && o->t.ndim >= 3) o->t = anydnn_tensor_channels_last(o->t.dtype, o->t.ndim, o->t.dims);
+        ADN_TRY(adn_tensor_check(&o->t, adn_role_text(p->def->roles[i].role), true));
         canonical_strides(&o->t);
         o->present = true;
     }
-    return ANYDNN_OK;
+    return p->def->check(p); /* no output at all may fit the inputs */
 }
 
 /* ---- key ---- */

@@ -41,6 +41,7 @@ static const char *const lines[] = {
     "sgd param=7/f16 grad=7/f16 moment1=7 nesterov=1 momentum=0.9 lr=device:0.1",
     "adam param=7 grad=7 moment1=7 moment2=7 decoupled=1 step=device:3",
     "conv_forward x=0x3x8x8 w=4x3x3x3",
+    "fill y=0x5x6466666666666666666x127", /* strides beyond 63 bits */
 };
 
 static void round_trip(const char *line)
@@ -103,6 +104,7 @@ static const struct {
     { "conv_forward x=1x3x4x4 w=4x1x3x3 groups=2", "groups is 2" },
     { "conv_forward x=1x3x4x4 w=4x3x3x3 bias=4", "bias: ndim is 1" },
     { "conv_forward x=1x3x4x4 w=4x3x3x3 lr=1", "lr=1" },
+    { "conv_backward_filter x=2x9x1x1 dy=2x7x9x1", "dims[2] is 9" }, /* no filter gives such a dy */
     { "matmul a=3x4 b=5x6", "b: dims[0] is 5" },
     { "matmul a=2x3x4 b=3x4x5", "b: dims[0] is 3" },
     { "pool_forward x=1x64x1x64 window=64,1", "window[0] is 64" },
