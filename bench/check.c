@@ -6,19 +6,23 @@
  *   !invalid           the library must refuse it as INVALID, on every device
  *   !full              runs only with --full
  * Every engine that takes a line is run on the line's own alpha and beta and on others (all classes with --full), in
- * memory that is aligned and promised to be, and in memory that is not. One count for each line, device and engine. */
+ * memory that is aligned and promised to be, and in memory that is not. One count for each line, device and engine.
+ * With --random the lines are drawn (random.h), and each that fails is made smaller while it fails. */
 #include "commands.h"
 #include "harness.h"
+#include "junit.h"
+#include "random.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ENGINES = 128, LINE = 4096 };
 
 struct session {
-    const char *device_word, *engine;
+    const char *device_word, *engine, *junit_path;
     bool full, list_skips, verbose, has_seed;
     uint64_t seed;
     long shard, shards;
@@ -26,6 +30,15 @@ struct session {
     int device_count;
     long line_number, passed, failed, skipped;
     bool progress, single, malformed;
+    const char *line; /* the one in hand, as it was given */
+    struct junit *junit;
+    long random_cases;
+    double random_seconds;
+    int random_op;
+    /* Of a line that is made smaller: where it failed first. Nothing else counts then, and nothing is printed. */
+    bool shrinking;
+    long failed_before;
+    char failed_device[64], failed_engine[64];
 };
 
 /* What the words before a line say. */
@@ -43,11 +56,22 @@ static const char *kind_of(const struct device *d)
 static void fail(struct session *s, const char *device, const char *engine, uint64_t seed, const char *line,
                  const char *why)
 {
-    s->failed++;
+    if (s->failed++ == s->failed_before) {
+        snprintf(s->failed_device, sizeof s->failed_device, "%s", device);
+        snprintf(s->failed_engine, sizeof s->failed_engine, "%s", engine ? engine : "");
+    }
+    if (s->shrinking) return;
+    junit_case(s->junit, device, engine, s->line ? s->line : line, JUNIT_FAILED, why);
     printf("FAILED: anydnn check --device %s", device);
     if (engine) printf(" --engine %s", engine);
     printf(" --seed %llu '%s'\n        %s\n", (unsigned long long)seed, line, why);
     fflush(stdout);
+}
+
+static void pass(struct session *s, const char *device, const char *engine, const char *line)
+{
+    s->passed++;
+    if (!s->shrinking) junit_case(s->junit, device, engine, line, JUNIT_PASSED, NULL);
 }
 
 /* ---- Variants of a line ---- */
@@ -197,16 +221,17 @@ static void conclude(struct session *s, const char *line, uint64_t seed, const s
         if (t->failed) continue; /* counted when it failed */
         if (!t->ran) {
             s->skipped++;
-            if (s->list_skips) printf("skipped: %s %s '%s': %s\n", d->info.id, t->engine, line, t->why);
+            if (!s->shrinking) junit_case(s->junit, d->info.id, t->engine, line, JUNIT_SKIPPED, t->why);
+            if (s->list_skips && !s->shrinking) printf("skipped: %s %s '%s': %s\n", d->info.id, t->engine, line, t->why);
         } else if (!unsupported) {
-            s->passed++;
-            if (s->verbose) printf("passed: %s %s '%s'\n", d->info.id, t->engine, line);
+            pass(s, d->info.id, t->engine, line);
+            if (s->verbose && !s->shrinking) printf("passed: %s %s '%s'\n", d->info.id, t->engine, line);
         }
     }
     if (unsupported && ran)
         fail(s, d->info.id, NULL, seed, line, "is expected to be unsupported here, but an engine takes it");
     else if (unsupported)
-        s->passed++;
+        pass(s, d->info.id, NULL, line);
     else if (!ran && !s->engine)
         fail(s, d->info.id, NULL, seed, line, count ? tallies[count - 1].why : "no engine has this operation here");
 }
@@ -217,7 +242,7 @@ static void check_invalid(struct session *s, const char *line, uint64_t seed)
     int i, count;
     const anydnn_binding *bindings;
     if (anydnn_problem_parse(line, &problem) == ANYDNN_INVALID) {
-        s->passed += s->device_count;
+        for (i = 0; i < s->device_count; i++) pass(s, s->devices[i].info.id, NULL, line);
         return;
     }
     bindings = problem ? anydnn_problem_bindings(problem, &count) : NULL;
@@ -228,12 +253,18 @@ static void check_invalid(struct session *s, const char *line, uint64_t seed)
                                                               anydnn_problem_prefs(problem), bindings, count, &plan)
                                          : ANYDNN_INTERNAL;
         if (status == ANYDNN_INVALID)
-            s->passed++;
+            pass(s, s->devices[i].info.id, NULL, line);
         else
             fail(s, s->devices[i].info.id, NULL, seed, line, "must be refused as INVALID, but is not");
         anydnn_plan_release(plan);
     }
     anydnn_problem_destroy(problem);
+}
+
+/* While a line is made smaller, only the device that it fails on counts ("cpu" also stands for the reference). */
+static bool concerns(const struct session *s, const struct device *d)
+{
+    return !s->shrinking || !strcmp(s->failed_device, d->info.id);
 }
 
 /* The line with one alpha and beta on all devices: its data and the truth are made once. */
@@ -247,7 +278,7 @@ static void check_variant(struct session *s, const anydnn_problem *problem, cons
     if (status == ANYDNN_OK) status = trial_fill(&trial, &s->reference);
     if (status == ANYDNN_OK) status = trial_reference(&trial, &s->reference);
     for (i = 0; status == ANYDNN_OK && i < s->device_count; i++)
-        run_device(s, &trial, &s->devices[i], tallies[i], &counts[i]);
+        if (concerns(s, &s->devices[i])) run_device(s, &trial, &s->devices[i], tallies[i], &counts[i]);
     if (status != ANYDNN_OK) {
         snprintf(why, sizeof why, "the reference answers %s: %s", anydnn_status_name(status), anydnn_message());
         fail(s, "cpu", NULL, seed, line, why);
@@ -273,6 +304,7 @@ static void check_line(struct session *s, const char *line, const struct expecta
     struct trial shape;
     uint64_t seed = seed_of(s, NULL, line);
     int i, count;
+    s->line = line;
     if (e->invalid) {
         check_invalid(s, line, seed);
         return;
@@ -292,7 +324,8 @@ static void check_line(struct session *s, const char *line, const struct expecta
         for (i = 0; i < count; i++) check_variant(s, problem, line, seed, scales[i], tallies, counts);
     }
     trial_free(&shape);
-    for (i = 0; i < s->device_count; i++) conclude(s, line, seed, e, &s->devices[i], tallies[i], counts[i]);
+    for (i = 0; i < s->device_count; i++)
+        if (concerns(s, &s->devices[i])) conclude(s, line, seed, e, &s->devices[i], tallies[i], counts[i]);
     anydnn_problem_destroy(problem);
 }
 
@@ -329,6 +362,7 @@ static void check_text(struct session *s, char *line, const char *where)
     for (end = line + strlen(line); end > line && strchr(" \t\r\n", end[-1]); end--) end[-1] = 0;
     if (!read_expectation(&line, &e)) {
         fprintf(stderr, "anydnn: %s: unknown word before the line: %s\n", where, line);
+        junit_case(s->junit, s->device_word, NULL, line, JUNIT_FAILED, "unknown word before the line");
         s->failed++;
         s->malformed = true;
         return;
@@ -353,6 +387,69 @@ static bool check_file(struct session *s, const char *path)
     if (file != stdin) fclose(file);
     if (s->progress) fprintf(stderr, "\r\033[K");
     return true;
+}
+
+/* ---- Random lines ---- */
+
+static bool still_fails(void *session, const char *line)
+{
+    struct session *s = session;
+    const struct session before = *s;
+    const struct expectation none = { 0 };
+    bool failed;
+    s->shrinking = true;
+    s->engine = *s->failed_engine ? s->failed_engine : NULL;
+    s->failed_before = -1; /* the place of the first failure stays */
+    check_line(s, line, &none);
+    failed = s->failed > before.failed;
+    s->shrinking = false;
+    s->engine = before.engine;
+    s->passed = before.passed, s->failed = before.failed, s->skipped = before.skipped;
+    s->malformed = before.malformed;
+    return failed;
+}
+
+static void check_case(struct session *s, uint64_t seed)
+{
+    static const struct expectation none;
+    struct choices choices;
+    char line[RANDOM_LINE];
+    random_case(seed, s->random_op, &choices);
+    random_line(&choices, line);
+    s->failed_before = s->failed;
+    check_line(s, line, &none);
+    if (s->failed == s->failed_before) return;
+    printf("        drawn from --random 1 --seed %llu%s%s; making it smaller\n", (unsigned long long)seed,
+           s->random_op ? " --op " : "", s->random_op ? anydnn_op_name(s->random_op) : "");
+    fflush(stdout);
+    random_shrink(&choices, still_fails, s);
+    random_line(&choices, line);
+    printf("smallest: anydnn check --device %s%s%s '%s'\n", s->failed_device, *s->failed_engine ? " --engine " : "",
+           s->failed_engine, line);
+    fflush(stdout);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    timespec_get(&t, TIME_UTC);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void check_random(struct session *s)
+{
+    const uint64_t seed = s->has_seed ? s->seed : (uint64_t)time(NULL);
+    const double end = now() + s->random_seconds;
+    long i, cases = 0;
+    s->has_seed = false; /* the data of a line follow from its text, so that the line alone repeats a failure */
+    for (i = s->shard - 1; i < s->random_cases && (s->random_seconds <= 0 || now() < end); i += s->shards, cases++) {
+        if (s->progress)
+            fprintf(stderr, "\rcase %ld of %ld, %ld passed, %ld failed\033[K", i + 1, s->random_cases, s->passed,
+                    s->failed);
+        check_case(s, random_seed_of(seed, i));
+    }
+    if (s->progress) fprintf(stderr, "\r\033[K");
+    printf("%ld random cases of seed %llu\n", cases, (unsigned long long)seed);
 }
 
 /* ---- The command ---- */
@@ -381,7 +478,20 @@ static int read_options(struct session *s, int argc, char **argv, int *at)
             s->device_word = value, i++;
         else if (!strcmp(word, "--engine"))
             s->engine = value, i++;
-        else if (!strcmp(word, "--seed")) {
+        else if (!strcmp(word, "--junit"))
+            s->junit_path = value, i++;
+        else if (!strcmp(word, "--op")) {
+            if (!(s->random_op = anydnn_op_by_name(value))) return bad_usage("--op wants an operation, not ", value);
+            i++;
+        } else if (!strcmp(word, "--random")) {
+            if (sscanf(value, "%ld", &s->random_cases) != 1 || s->random_cases < 1)
+                return bad_usage("--random wants a number of cases, not ", value);
+            i++;
+        } else if (!strcmp(word, "--seconds")) {
+            if (sscanf(value, "%lf", &s->random_seconds) != 1 || !(s->random_seconds > 0))
+                return bad_usage("--seconds wants a number above 0, not ", value);
+            i++;
+        } else if (!strcmp(word, "--seed")) {
             char *end;
             s->seed = strtoull(value, &end, 10);
             s->has_seed = true;
@@ -395,12 +505,19 @@ static int read_options(struct session *s, int argc, char **argv, int *at)
             return bad_usage("unknown option ", word);
     }
     *at = i;
-    return i < argc ? -1 : bad_usage("a problem line or -f FILE is missing", "");
+    if (s->random_cases && i < argc) return bad_usage("--random draws its lines, but here is ", argv[i]);
+    if (!s->random_cases && (s->random_op || s->random_seconds > 0))
+        return bad_usage("--op and --seconds go with --random", "");
+    return i < argc || s->random_cases ? -1 : bad_usage("a problem line or -f FILE is missing", "");
 }
 
 static int check_arguments(struct session *s, int argc, char **argv, int at)
 {
     char line[LINE] = "";
+    if (s->random_cases) {
+        check_random(s);
+        return EXIT_GOOD;
+    }
     if (!strcmp(argv[at], "-f")) {
         if (at + 1 == argc) return bad_usage("-f wants a file", "");
         for (at++; at < argc; at++)
@@ -426,16 +543,18 @@ int anydnn_check_main(int argc, char **argv)
     s.progress = isatty(2) != 0;
     code = read_options(&s, argc, argv, &at);
     if (code >= 0) return code;
+    if (s.junit_path && !(s.junit = junit_open(s.junit_path))) return EXIT_FAILED;
     s.device_count = devices_open(s.devices, s.device_word);
     if (s.device_count < 0 || !device_open(&s.reference, "cpu")) return EXIT_FAILED;
     if (s.device_count == 0) {
         printf("no device \"%s\" here; skipped\n0 passed, 0 failed, 0 skipped\n", s.device_word);
         device_close(&s.reference);
-        return EXIT_NO_DEVICE;
+        return junit_close(s.junit) ? EXIT_NO_DEVICE : EXIT_FAILED;
     }
     code = check_arguments(&s, argc, argv, at);
     for (i = 0; i < s.device_count; i++) device_close(&s.devices[i]);
     device_close(&s.reference);
+    if (!junit_close(s.junit)) return EXIT_FAILED;
     if (code != EXIT_GOOD) return code;
     printf("%ld passed, %ld failed, %ld skipped\n", s.passed, s.failed, s.skipped);
     return s.failed ? EXIT_FAILED : s.passed ? EXIT_GOOD : EXIT_NOTHING;

@@ -145,6 +145,14 @@ static void fill_operand(const struct trial *t, struct operand *o)
     }
 }
 
+static bool has_stride_0(const anydnn_tensor *t)
+{
+    int i;
+    for (i = 0; i < t->ndim; i++)
+        if (t->dims[i] > 1 && t->strides[i] == 0) return true;
+    return false;
+}
+
 /* Operands that share memory, and elements seen several times by stride 0, must agree: writes every operand that is
  * read through its strides into one memory and reads all of them back. */
 static anydnn_status settle(struct trial *t, int root)
@@ -158,7 +166,7 @@ static anydnn_status settle(struct trial *t, int root)
         const struct operand *o = &t->operand[k];
         if (o->root != root || !o->tensor.ndim) continue;
         if ((uint64_t)anydnn_tensor_bytes(&o->tensor) > bytes) bytes = (uint64_t)anydnn_tensor_bytes(&o->tensor);
-        strided = strided || k != root || anydnn_tensor_bytes(&o->tensor) < o->count * (int64_t)o->size;
+        strided = strided || k != root || has_stride_0(&o->tensor);
     }
     if (!strided) return ANYDNN_OK;
     memory = malloc(bytes + 1);
