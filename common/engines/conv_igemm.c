@@ -8,6 +8,7 @@
  * Limits   Rows, columns, depths and coordinates below 2^30, tiles below 2^31: conv_direct takes the rest. */
 #include "common/backend.h"
 #include "conv_igemm_params.h"
+#include "plan_tile.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,15 +30,6 @@ struct product {
     int64_t phases;
     double bytes, flops;
 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-static int64_t round_up(int64_t n, int64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
 
 static int64_t gcd(int64_t a, int64_t b)
 {
@@ -98,7 +90,7 @@ static void phased_axis(struct adn_conv_axis *axis, const struct adn_conv_geomet
     axis->extent = (int32_t)g->in[j];
     axis->taps = (int32_t)taps;
     axis->pad = (int32_t)g->pad[j];
-    axis->phases = (int32_t)smaller(stride, g->in[j]);
+    axis->phases = (int32_t)adn_smaller(stride, g->in[j]);
     axis->stride = (int32_t)stride;
     axis->dilation = (int32_t)g->dilation[j];
     axis->tap_step = (int32_t)step;
@@ -261,104 +253,25 @@ static bool product_of(const struct adn_problem *p, struct product *m, struct ad
     return true;
 }
 
-static bool is_cpu_shape(const struct adn_variant *v)
-{
-    return v->block == 1;
-}
+static const struct adn_tile_speed speed = { 0.7, 0.5, 0.35, 0.35, 0.22 };
 
-static void name_of(const struct adn_variant *v, char name[32])
-{
-    snprintf(name, 32, "%dx%dx%d", (int)v->constant[0], (int)v->constant[1], (int)v->constant[2]);
-}
-
-/* Tile shapes that this device's language has, in order; NULL behind the last. */
-static const struct adn_variant *shape(int dtype, const struct adn_device *device, int index)
-{
-    int i;
-    for (i = 0; i < VARIANTS; i++) {
-        if (variants[i].dtype != dtype || variants[i].constant[0] == 0) continue;
-        if (is_cpu_shape(&variants[i]) && device->backend->id != ANYDNN_BACKEND_OPENCL) continue;
-        if (index-- == 0) return &variants[i];
-    }
-    return NULL;
-}
-
-/* How a tile shape would be run. */
-struct layout {
-    const struct adn_variant *variant;
-    int64_t row_tiles, column_tiles, splits, split_depth, tiles;
-    double share;
-};
-
-/* Whether a block of the shape fits the device: threads, and two buffers with their depth tables in local memory. */
-static bool fits(const struct adn_variant *v, const struct adn_device *device)
-{
-    const int64_t bytes =
-        2 * v->constant[2] *
-        ((int64_t)sizeof(float) * (v->constant[0] + v->constant[1]) + (int64_t)sizeof(struct adn_igemm_depth));
-    return is_cpu_shape(v) ||
-           (v->block <= device->info.max_block_threads && bytes + 256 <= device->info.local_memory_bytes);
-}
-
-/* Part of the arithmetic peak that a compute unit reaches in a full tile. */
-static double speed(const struct adn_variant *v, const struct adn_device *device)
-{
-    if (is_cpu_shape(v)) return !device->info.is_cpu ? 0.002 : v->constant[0] > 48 ? 0.35 : 0.22;
-    if (device->info.is_cpu) return 0.03;
-    return v->constant[0] >= 128 ? 0.7 : v->constant[0] >= 64 ? 0.5 : 0.35;
-}
-
-static void lay_out(const struct product *m, const struct adn_device *device, uint64_t workspace,
-                    const struct adn_variant *v, struct layout *l)
-{
-    const int64_t units = device->info.compute_units > 0 ? device->info.compute_units : 1;
-    const int64_t stage = v->constant[2], wanted = units * (is_cpu_shape(v) ? 2 : 2 * v->block / 256 + 1);
-    const double part = (double)m->groups * (double)m->rows * (double)m->columns * sizeof(float);
-    double cells, padded;
-    l->variant = v;
-    l->row_tiles = (m->rows + v->constant[0] - 1) / v->constant[0];
-    l->column_tiles = (m->columns + v->constant[1] - 1) / v->constant[1];
-    l->tiles = m->phases * m->groups * l->row_tiles * l->column_tiles;
-    l->splits = 1;
-    l->split_depth = m->depth;
-    if (m->phases == 1 && l->tiles > 0 && l->tiles < wanted && m->depth >= 16 * stage) {
-        l->splits = smaller(smaller((wanted + l->tiles - 1) / l->tiles, m->depth / (8 * stage)), 64);
-        if (part * (double)l->splits > (double)workspace) l->splits = (int64_t)((double)workspace / part);
-        if (l->splits < 1) l->splits = 1;
-        l->split_depth = round_up((m->depth + l->splits - 1) / l->splits, stage);
-        l->splits = (m->depth + l->split_depth - 1) / l->split_depth;
-        l->tiles *= l->splits;
-    }
-    /* A work item of the CPU shape skips register tiles without outputs; a block computes its whole tile. */
-    padded = is_cpu_shape(v) ? (double)round_up(m->rows, v->constant[3]) * (double)round_up(m->columns, v->constant[4])
-                             : (double)(l->row_tiles * l->column_tiles) * v->constant[0] * v->constant[1];
-    cells = 2.0 * (double)(m->phases * m->groups) * padded * (double)round_up(m->depth > 0 ? m->depth : 1, stage);
-    if (l->tiles > 0) cells *= (double)(round_up(l->tiles, units)) / (double)l->tiles;
-    l->share = cells > 0 && m->flops > 0 ? speed(v, device) * m->flops / cells : 1e-3;
-    if (l->share > 0.9) l->share = 0.9;
-    if (l->splits == 1) l->split_depth = limit;
-}
-
+/* Problems of several stride phases are not split: their depths differ. */
 static bool choose(const struct product *m, const struct adn_problem *p, const struct adn_device *device,
-                   const char *params, struct layout *best, struct adn_refusal *why)
+                   const char *params, struct adn_tile_layout *l, struct adn_refusal *why)
 {
-    const struct adn_variant *v;
-    char name[32];
-    int i;
-    best->variant = NULL;
-    for (i = 0; (v = shape(m->dtype, device, i)) != NULL; i++) {
-        struct layout l;
-        name_of(v, name);
-        if ((params && strcmp(params, name) != 0) || !fits(v, device)) continue;
-        lay_out(m, device, p->workspace_limit, v, &l);
-        if (!best->variant || l.share > best->share) *best = l;
-    }
-    if (!best->variant)
-        return adn_refuse(why, ANYDNN_REASON_DEVICE, 0, "engine", 0, 0, "this device has no tile '%s'",
-                          params ? params : "small enough");
-    if (best->tiles > INT32_MAX)
-        return adn_refuse(why, ANYDNN_REASON_SIZE, 0, "tiles", best->tiles, INT32_MAX, "%lld tiles are too many",
-                          (long long)best->tiles);
+    struct adn_tile_product t = { 0 };
+    t.dtype = m->dtype;
+    t.copies = m->phases * m->groups, t.rows = m->rows, t.columns = m->columns, t.depth = m->depth;
+    t.multiplications = m->flops / 2;
+    t.may_split = m->phases == 1;
+    t.part = m->groups * m->rows * m->columns;
+    t.depth_bytes = sizeof(struct adn_igemm_depth);
+    t.speed = speed;
+    if (!adn_tile_choose(variants, VARIANTS, &t, device, p->workspace_limit, params, l, why)) return false;
+    if (l->splits == 1) l->split_depth = limit;
+    if (l->tiles > INT32_MAX)
+        return adn_refuse(why, ANYDNN_REASON_SIZE, 0, "tiles", l->tiles, INT32_MAX, "%lld tiles are too many",
+                          (long long)l->tiles);
     return true;
 }
 
@@ -367,7 +280,7 @@ static int role_of(int op, int forward_role, int data_role, int filter_role)
     return op == ANYDNN_OP_CONV_FORWARD ? forward_role : op == ANYDNN_OP_CONV_BACKWARD_DATA ? data_role : filter_role;
 }
 
-static void add_steps(struct product *m, const struct adn_problem *p, const struct layout *l,
+static void add_steps(struct product *m, const struct adn_problem *p, const struct adn_tile_layout *l,
                       struct adn_engine_plan *plan)
 {
     static const int32_t none[6] = { 0 };
@@ -390,7 +303,7 @@ static void add_steps(struct product *m, const struct adn_problem *p, const stru
     }
     adn_step_workspace(step, adn_book(plan, (uint64_t)(l->splits * q->part) * sizeof(float)));
     step = adn_add_step(plan, adn_find_variant(variants, VARIANTS, "conv_igemm_sum", m->dtype, none),
-                        (uint64_t)smaller((q->part + 255) / 256, INT32_MAX), q, sizeof *q);
+                        (uint64_t)adn_smaller((q->part + 255) / 256, INT32_MAX), q, sizeof *q);
     adn_step_workspace(step, 0);
     adn_step_role(step, p, ANYDNN_BIAS);
     adn_step_role(step, p, out);
@@ -400,9 +313,9 @@ static bool plan_igemm(const struct adn_problem *p, const struct adn_device *dev
                        struct adn_engine_plan *plan, struct adn_refusal *why)
 {
     struct product m;
-    struct layout l = { 0 };
+    struct adn_tile_layout l;
     if (!product_of(p, &m, why) || !choose(&m, p, device, params, &l, why)) return false;
-    name_of(l.variant, plan->params);
+    adn_tile_name(l.variant, plan->params);
     add_steps(&m, p, &l, plan);
     plan->cost_ns = adn_estimate_ns(device, m.bytes, m.flops, l.share);
     return true;
@@ -410,9 +323,9 @@ static bool plan_igemm(const struct adn_problem *p, const struct adn_device *dev
 
 static bool candidate(const struct adn_problem *p, const struct adn_device *device, int index, char params[32])
 {
-    const struct adn_variant *v = shape(p->operand[0].t.dtype, device, index);
+    const struct adn_variant *v = adn_tile_at(variants, VARIANTS, p->operand[0].t.dtype, device, index);
     if (!v) return false;
-    name_of(v, params);
+    adn_tile_name(v, params);
     return true;
 }
 

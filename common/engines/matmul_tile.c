@@ -8,6 +8,7 @@
  *          far as its limit allows; a second step adds them up in order. */
 #include "common/backend.h"
 #include "matmul_tile_params.h"
+#include "plan_tile.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,15 +20,6 @@ static const struct adn_variant variants[] = {
 #include "matmul_tile.variants"
 };
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-static int64_t ceil_div(int64_t n, int64_t unit)
-{
-    return n / unit + (n % unit != 0);
-}
 
 /* Stride of an axis; 0 where it has one element, so that broadcast and any stride there are harmless. */
 static int64_t stride_of(const anydnn_tensor *t, int axis)
@@ -95,92 +87,23 @@ static void fill(const struct adn_problem *p, struct adn_matmul_tile_params *q)
     q->b_mode = mode_of(b, q, q->b_batch, q->columns, q->b_column, q->b_depth);
 }
 
-static bool is_cpu_shape(const struct adn_variant *v)
-{
-    return v->block == 1;
-}
+static const struct adn_tile_speed speed = { 0.8, 0.55, 0.4, 0.65, 0.4 };
 
-static void name_of(const struct adn_variant *v, char name[32])
+static bool choose(struct adn_matmul_tile_params *q, int dtype, const struct adn_problem *p,
+                   const struct adn_device *device, const char *params, struct adn_tile_layout *l,
+                   struct adn_refusal *why)
 {
-    snprintf(name, 32, "%dx%dx%d", (int)v->constant[0], (int)v->constant[1], (int)v->constant[2]);
-}
-
-/* Tile shapes that this device's language has, in order; NULL behind the last. */
-static const struct adn_variant *shape(int dtype, const struct adn_device *device, int index)
-{
-    int i;
-    for (i = 0; i < VARIANTS; i++) {
-        if (variants[i].dtype != dtype || variants[i].constant[0] == 0) continue;
-        if (is_cpu_shape(&variants[i]) && device->backend->id != ANYDNN_BACKEND_OPENCL) continue;
-        if (index-- == 0) return &variants[i];
-    }
-    return NULL;
-}
-
-/* Whether a block of the shape fits the device: threads, and two buffers in local memory. */
-static bool fits(const struct adn_variant *v, const struct adn_device *device)
-{
-    const int64_t bytes = 2 * v->constant[2] * (int64_t)sizeof(float) * (v->constant[0] + v->constant[1]);
-    return is_cpu_shape(v) ||
-           (v->block <= device->info.max_block_threads && bytes + 256 <= device->info.local_memory_bytes);
-}
-
-/* Part of the arithmetic peak that a compute unit reaches in a full tile. */
-static double speed(const struct adn_variant *v, const struct adn_device *device)
-{
-    if (is_cpu_shape(v)) return device->info.is_cpu ? (v->constant[0] > 48 ? 0.65 : 0.4) : 0.002;
-    if (device->info.is_cpu) return 0.03;
-    return v->constant[0] >= 128 ? 0.8 : v->constant[0] >= 64 ? 0.55 : 0.4;
-}
-
-/* Tiles and splits of a shape, into *q; returns the share of the peak that it would reach. */
-static double lay_out(struct adn_matmul_tile_params *q, const struct adn_device *device, uint64_t workspace,
-                      const struct adn_variant *v)
-{
-    const int64_t units = device->info.compute_units > 0 ? device->info.compute_units : 1;
-    const int64_t stage = v->constant[2], wanted = units * (is_cpu_shape(v) ? 2 : 2 * v->block / 256 + 1);
-    const double part = (double)q->part * sizeof(float);
-    double cells, share;
-    q->row_tiles = ceil_div(q->rows, v->constant[0]);
-    q->column_tiles = ceil_div(q->columns, v->constant[1]);
-    q->tiles = q->batches * q->row_tiles * q->column_tiles;
-    q->splits = 1;
-    q->split_depth = q->depth;
-    if (q->tiles > 0 && q->tiles < wanted && q->depth >= 16 * stage) {
-        q->splits = smaller(smaller(ceil_div(wanted, q->tiles), q->depth / (8 * stage)), 64);
-        if (part * (double)q->splits > (double)workspace) q->splits = (int64_t)((double)workspace / part);
-        if (q->splits < 1) q->splits = 1;
-        q->split_depth = ceil_div(ceil_div(q->depth, q->splits), stage) * stage;
-        q->splits = ceil_div(q->depth, q->split_depth);
-        q->tiles *= q->splits;
-    }
-    /* A work item of the CPU shape skips register tiles without outputs; a block computes its whole tile. */
-    if (is_cpu_shape(v))
-        cells = (double)ceil_div(q->rows, v->constant[3]) * (double)ceil_div(q->columns, v->constant[4]) *
-                v->constant[3] * v->constant[4];
-    else
-        cells = (double)(q->row_tiles * q->column_tiles) * v->constant[0] * v->constant[1];
-    cells *= (double)q->batches * (double)(ceil_div(q->depth, stage) * stage);
-    if (q->tiles > 0) cells *= (double)(ceil_div(q->tiles, units) * units) / (double)q->tiles;
-    share = cells > 0 ? speed(v, device) * (double)q->part * (double)q->depth / cells : 1e-3;
-    return share > 1e-6 ? share : 1e-6;
-}
-
-static const struct adn_variant *choose(struct adn_matmul_tile_params *q, int dtype, const struct adn_problem *p,
-                                        const struct adn_device *device, const char *params, double *share)
-{
-    const struct adn_variant *v, *best = NULL;
-    char name[32];
-    int i;
-    for (i = 0; (v = shape(dtype, device, i)) != NULL; i++) {
-        double s;
-        name_of(v, name);
-        if ((params && strcmp(params, name) != 0) || !fits(v, device)) continue;
-        s = lay_out(q, device, p->workspace_limit, v);
-        if (!best || s > *share) best = v, *share = s;
-    }
-    if (best) lay_out(q, device, p->workspace_limit, best);
-    return best;
+    struct adn_tile_product m = { 0 };
+    m.dtype = dtype;
+    m.copies = q->batches, m.rows = q->rows, m.columns = q->columns, m.depth = q->depth;
+    m.multiplications = (double)q->part * (double)q->depth;
+    m.may_split = true;
+    m.part = q->part;
+    m.speed = speed;
+    if (!adn_tile_choose(variants, VARIANTS, &m, device, p->workspace_limit, params, l, why)) return false;
+    q->row_tiles = l->row_tiles, q->column_tiles = l->column_tiles, q->tiles = l->tiles;
+    q->splits = l->splits, q->split_depth = l->split_depth;
+    return true;
 }
 
 static bool plan_tile(const struct adn_problem *p, const struct adn_device *device, const char *params,
@@ -189,16 +112,13 @@ static bool plan_tile(const struct adn_problem *p, const struct adn_device *devi
     static const int32_t none[6] = { 0 };
     struct adn_matmul_tile_params q = { 0 };
     const int dtype = adn_tensor(p, ANYDNN_Y)->dtype;
-    const struct adn_variant *v;
+    struct adn_tile_layout l;
     struct adn_step *step;
-    double share = 0, bytes;
+    double bytes;
     fill(p, &q);
-    v = choose(&q, dtype, p, device, params, &share);
-    if (!v)
-        return adn_refuse(why, ANYDNN_REASON_DEVICE, 0, "engine", 0, 0, "this device has no tile '%s'",
-                          params ? params : "small enough");
-    name_of(v, plan->params);
-    step = adn_add_step(plan, v, (uint64_t)smaller(q.tiles, INT32_MAX), &q, sizeof q);
+    if (!choose(&q, dtype, p, device, params, &l, why)) return false;
+    adn_tile_name(l.variant, plan->params);
+    step = adn_add_step(plan, l.variant, (uint64_t)adn_smaller(q.tiles, INT32_MAX), &q, sizeof q);
     adn_step_role(step, p, ANYDNN_A);
     adn_step_role(step, p, ANYDNN_B);
     adn_step_role(step, p, ANYDNN_BIAS);
@@ -208,22 +128,22 @@ static bool plan_tile(const struct adn_problem *p, const struct adn_device *devi
     } else {
         adn_step_workspace(step, adn_book(plan, (uint64_t)(q.splits * q.part) * sizeof(float)));
         step = adn_add_step(plan, adn_find_variant(variants, VARIANTS, "matmul_tile_sum", dtype, none),
-                            (uint64_t)smaller(ceil_div(q.part, 256), INT32_MAX), &q, sizeof q);
+                            (uint64_t)adn_smaller(adn_ceil_div(q.part, 256), INT32_MAX), &q, sizeof q);
         adn_step_workspace(step, 0);
         adn_step_role(step, p, ANYDNN_BIAS);
         adn_step_role(step, p, ANYDNN_Y);
     }
     bytes = (double)q.part + (double)q.batches * (double)q.depth * (double)(q.rows + q.columns);
     plan->cost_ns = adn_estimate_ns(device, bytes * (double)anydnn_dtype_size(dtype),
-                                    2.0 * (double)q.part * (double)q.depth, share);
+                                    2.0 * (double)q.part * (double)q.depth, l.share);
     return true;
 }
 
 static bool candidate(const struct adn_problem *p, const struct adn_device *device, int index, char params[32])
 {
-    const struct adn_variant *v = shape(adn_tensor(p, ANYDNN_Y)->dtype, device, index);
+    const struct adn_variant *v = adn_tile_at(variants, VARIANTS, adn_tensor(p, ANYDNN_Y)->dtype, device, index);
     if (!v) return false;
-    name_of(v, params);
+    adn_tile_name(v, params);
     return true;
 }
 
