@@ -30,6 +30,7 @@ struct session {
     int device_count;
     long line_number, passed, failed, skipped;
     bool progress, single, malformed;
+    int files; /* their names are argv[1], ... */
     const char *line; /* the one in hand, as it was given */
     struct junit *junit;
     long random_cases;
@@ -460,70 +461,84 @@ static int bad_usage(const char *text, const char *word)
     return EXIT_USAGE;
 }
 
-/* Reads options up to the line or -f; *at = first word behind them. Exit code, or -1 to go on. */
+/* An option with a value. Exit code, or -1 to go on. */
+static int read_value(struct session *s, const char *word, const char *value)
+{
+    char *end;
+    if (!value) return bad_usage("unknown option, or its value is missing: ", word);
+    if (!strcmp(word, "--device")) {
+        s->device_word = value;
+    } else if (!strcmp(word, "--engine")) {
+        s->engine = value;
+    } else if (!strcmp(word, "--junit")) {
+        s->junit_path = value;
+    } else if (!strcmp(word, "--seed")) {
+        s->seed = strtoull(value, &end, 10);
+        s->has_seed = true;
+        if (*end || !*value) return bad_usage("--seed wants a whole number, not ", value);
+    } else if (!strcmp(word, "--shard")) {
+        if (sscanf(value, "%ld/%ld", &s->shard, &s->shards) != 2 || s->shard < 1 || s->shard > s->shards)
+            return bad_usage("--shard wants I/N with I from 1 to N, not ", value);
+    } else if (!strcmp(word, "--random")) {
+        s->random_cases = strtol(value, &end, 10);
+        if (*end || s->random_cases < 1) return bad_usage("--random wants a number of cases, not ", value);
+    } else if (!strcmp(word, "--seconds")) {
+        s->random_seconds = strtod(value, &end);
+        if (*end || !(s->random_seconds > 0)) return bad_usage("--seconds wants a number above 0, not ", value);
+    } else if (!strcmp(word, "--op")) {
+        s->random_op = anydnn_op_by_name(value);
+        if (!s->random_op) return bad_usage("--op wants an operation, not ", value);
+    } else {
+        return bad_usage("unknown option ", word);
+    }
+    return -1;
+}
+
+/* Reads options and files; *at = first word of a line, if there is one. Files move to the front of argv. Exit code, or
+ * -1 to go on. */
 static int read_options(struct session *s, int argc, char **argv, int *at)
 {
-    int i;
-    for (i = 1; i < argc && argv[i][0] == '-' && argv[i][1] && strcmp(argv[i], "-f"); i++) {
-        const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (!strcmp(word, "--full"))
+    bool files = false, in_files = false;
+    int i, code;
+    for (i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        const bool option = word[0] == '-' && word[1];
+        if (in_files && !option)
+            argv[1 + s->files++] = argv[i];
+        else if (!option)
+            break;
+        else if (!strcmp(word, "-f"))
+            files = in_files = true;
+        else if (!strcmp(word, "--full"))
             s->full = true;
         else if (!strcmp(word, "--list-skips"))
             s->list_skips = true;
         else if (!strcmp(word, "-v"))
             s->verbose = true;
-        else if (!value)
-            return bad_usage("unknown option, or its value is missing: ", word);
-        else if (!strcmp(word, "--device"))
-            s->device_word = value, i++;
-        else if (!strcmp(word, "--engine"))
-            s->engine = value, i++;
-        else if (!strcmp(word, "--junit"))
-            s->junit_path = value, i++;
-        else if (!strcmp(word, "--op")) {
-            if (!(s->random_op = anydnn_op_by_name(value))) return bad_usage("--op wants an operation, not ", value);
-            i++;
-        } else if (!strcmp(word, "--random")) {
-            if (sscanf(value, "%ld", &s->random_cases) != 1 || s->random_cases < 1)
-                return bad_usage("--random wants a number of cases, not ", value);
-            i++;
-        } else if (!strcmp(word, "--seconds")) {
-            if (sscanf(value, "%lf", &s->random_seconds) != 1 || !(s->random_seconds > 0))
-                return bad_usage("--seconds wants a number above 0, not ", value);
-            i++;
-        } else if (!strcmp(word, "--seed")) {
-            char *end;
-            s->seed = strtoull(value, &end, 10);
-            s->has_seed = true;
-            if (*end || !*value) return bad_usage("--seed wants a whole number, not ", value);
-            i++;
-        } else if (!strcmp(word, "--shard")) {
-            if (sscanf(value, "%ld/%ld", &s->shard, &s->shards) != 2 || s->shard < 1 || s->shard > s->shards)
-                return bad_usage("--shard wants I/N with I from 1 to N, not ", value);
-            i++;
-        } else
-            return bad_usage("unknown option ", word);
+        else if ((code = read_value(s, word, i + 1 < argc ? argv[++i] : NULL)) >= 0)
+            return code;
+        if (option && strcmp(word, "-f") != 0) in_files = false;
     }
     *at = i;
-    if (s->random_cases && i < argc) return bad_usage("--random draws its lines, but here is ", argv[i]);
+    if (files && !s->files) return bad_usage("-f wants a file", "");
     if (!s->random_cases && (s->random_op || s->random_seconds > 0))
         return bad_usage("--op and --seconds go with --random", "");
-    return i < argc || s->random_cases ? -1 : bad_usage("a problem line or -f FILE is missing", "");
+    if ((i < argc) + files + (s->random_cases > 0) > 1)
+        return bad_usage("accepted: one of a problem line, -f FILE and --random N", "");
+    return i < argc || files || s->random_cases ? -1 : bad_usage("a problem line, -f FILE or --random N is missing", "");
 }
 
 static int check_arguments(struct session *s, int argc, char **argv, int at)
 {
     char line[LINE] = "";
+    int i;
     if (s->random_cases) {
         check_random(s);
         return EXIT_GOOD;
     }
-    if (!strcmp(argv[at], "-f")) {
-        if (at + 1 == argc) return bad_usage("-f wants a file", "");
-        for (at++; at < argc; at++)
-            if (!check_file(s, argv[at])) return EXIT_USAGE;
-        return EXIT_GOOD;
-    }
+    for (i = 0; i < s->files; i++)
+        if (!check_file(s, argv[1 + i])) return EXIT_USAGE;
+    if (s->files) return EXIT_GOOD;
     for (; at < argc; at++) {
         if (strlen(line) + strlen(argv[at]) + 2 > sizeof line) return bad_usage("the line is too long", "");
         strcat(line, argv[at]);
