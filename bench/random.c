@@ -21,12 +21,21 @@ bool random_is_small(const char *line)
     return flops <= 1e6 && bytes <= 1e6;
 }
 
+/* Convolutions and products, which have the most engines, are drawn more often than the rest. */
+static int op_of(uint64_t seed)
+{
+    static const int often[] = { ANYDNN_OP_CONV_FORWARD, ANYDNN_OP_CONV_BACKWARD_DATA, ANYDNN_OP_CONV_BACKWARD_FILTER,
+                                 ANYDNN_OP_MATMUL };
+    const int drawn = (int)(random_bits(~seed, 0) % (2 * ANYDNN_OP_ADAM));
+    return drawn < ANYDNN_OP_ADAM ? drawn + 1 : often[drawn % 4];
+}
+
 void random_case(uint64_t seed, int op, struct choices *choices)
 {
     char line[RANDOM_LINE];
     uint64_t attempt;
     for (attempt = 0; attempt < 50; attempt++) {
-        choices->op = op ? op : (int)(random_bits(~seed, 0) % ANYDNN_OP_ADAM) + 1;
+        choices->op = op ? op : op_of(seed);
         random_make(choices, true, random_bits(seed, attempt), line);
         if (random_is_small(line)) return;
     }
