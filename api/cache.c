@@ -75,6 +75,14 @@ static void evict_oldest(struct adn_plan_cache *cache)
     cache->count--;
 }
 
+void adn_cache_clear(struct adn_plan_cache *cache)
+{
+    if (!cache) return;
+    adn_mutex_lock(cache->lock);
+    while (cache->oldest) evict_oldest(cache);
+    adn_mutex_unlock(cache->lock);
+}
+
 void adn_cache_destroy(struct adn_plan_cache *cache)
 {
     if (!cache) return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api/context.c: opening and closing contexts. */
 #include "common/select.h"
+#include "common/tune.h"
 #include "internal.h"
 
 #include <stdio.h>
@@ -15,6 +16,7 @@ void adn_context_release(anydnn_context *context)
     adn_cache_destroy(context->cache);
     context->backend->close(context);
     adn_refusals_destroy(context->refused);
+    adn_tuning_destroy(context->tuning);
     free(context);
 }
 
@@ -47,7 +49,8 @@ static anydnn_status fill(anydnn_context *context, void *native)
         if (!context->cache) return adn_fail(ANYDNN_OUT_OF_MEMORY, "no host memory for the plan cache");
     }
     context->refused = adn_refusals_create();
-    if (!context->refused) return adn_fail(ANYDNN_OUT_OF_MEMORY, "no host memory for a context");
+    context->tuning = adn_tuning_create();
+    if (!context->refused || !context->tuning) return adn_fail(ANYDNN_OUT_OF_MEMORY, "no host memory for a context");
     return context->backend->open(context, native);
 }
 
@@ -68,9 +71,11 @@ anydnn_status adn_context_create(const struct adn_device *device, void *native, 
     if (status != ANYDNN_OK) {
         adn_cache_destroy(made->cache);
         adn_refusals_destroy(made->refused);
+        adn_tuning_destroy(made->tuning);
         free(made);
         return status;
     }
+    adn_tuning_open(made);
     *context = made;
     return ANYDNN_OK;
 }

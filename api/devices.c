@@ -10,6 +10,7 @@ enum { MAX_DEVICES = 64, MAX_BACKENDS = 4 };
 static struct adn_device devices[MAX_DEVICES];
 static int device_count;
 static char notes[MAX_BACKENDS][256];
+static char tuning_path[4096];
 
 static void probe_backend(int index)
 {
@@ -32,7 +33,9 @@ static void probe_backend(int index)
 
 static void build_list(void)
 {
+    const char *tuning = adn_environment("ANYDNN_TUNING");
     int i;
+    if (tuning && strlen(tuning) < sizeof tuning_path) strcpy(tuning_path, tuning);
     for (i = 0; adn_backends[i] && i < MAX_BACKENDS; i++) probe_backend(i);
 }
 
@@ -42,6 +45,13 @@ const struct adn_device *adn_devices(int *count)
     adn_run_once(&once, build_list);
     *count = device_count;
     return devices;
+}
+
+const char *adn_tuning_path(void)
+{
+    int count;
+    adn_devices(&count);
+    return tuning_path;
 }
 
 int anydnn_device_count(void)

@@ -31,8 +31,22 @@ struct adn_plan_cache *adn_cache_create(int capacity); /* NULL: out of memory */
 void adn_cache_destroy(struct adn_plan_cache *cache);  /* NULL allowed */
 anydnn_plan *adn_cache_find(struct adn_plan_cache *cache, const struct adn_problem *p, uint64_t hash);
 void adn_cache_insert(struct adn_plan_cache *cache, anydnn_plan *plan, uint64_t hash);
+void adn_cache_clear(struct adn_plan_cache *cache); /* NULL allowed */
 
 /* Makes a plan for a settled problem. */
 anydnn_status adn_plan_make(anydnn_context *context, const struct adn_problem *p, bool cached, anydnn_plan **plan);
+
+/* Address modulo alignments that matter; OpenCL buffers begin at an aligned place of their own. */
+uint64_t adn_address_bits(const anydnn_mem *mem);
+/* Promises of one-shot calls: the alignment that the bound memory has. */
+void adn_promise_alignment(struct adn_problem *p, const anydnn_binding *bindings, int count);
+/* An engine's answer in the public form. */
+struct adn_answer;
+void adn_give_verdict(const struct adn_answer *answer, anydnn_verdict *row);
+
+/* The file named by the environment, "" = none. */
+const char *adn_tuning_path(void);
+/* Loads it at open, where it is there. */
+void adn_tuning_open(anydnn_context *context);
 
 #endif

@@ -101,8 +101,7 @@ static bool same_tensor(const anydnn_tensor *plan, const anydnn_tensor *given)
     return true;
 }
 
-/* Address modulo alignments that matter; OpenCL buffers begin at an aligned place of their own. */
-static uint64_t address_bits(const anydnn_mem *mem)
+uint64_t adn_address_bits(const anydnn_mem *mem)
 {
     return mem->offset + (mem->kind == ANYDNN_MEM_OPENCL ? 0 : (uint64_t)(uintptr_t)mem->base);
 }
@@ -116,10 +115,10 @@ static anydnn_status take_tensor(const anydnn_plan *plan, int slot, const anydnn
         return adn_fail(ANYDNN_INVALID, "%s: tensor differs from the plan's; accepted: the plan's, or NULL", name);
     if (bytes == 0) return ANYDNN_OK;
     ADN_TRY(adn_check_memory(plan->context, &b->mem, bytes, name));
-    if (address_bits(&b->mem) % size)
+    if (adn_address_bits(&b->mem) % size)
         return adn_fail(ANYDNN_INVALID, "%s: byte offset is %llu; accepted: addresses that are multiples of %llu", name,
                         (unsigned long long)b->mem.offset, (unsigned long long)size);
-    if (t->alignment > 1 && address_bits(&b->mem) % (uint64_t)t->alignment)
+    if (t->alignment > 1 && adn_address_bits(&b->mem) % (uint64_t)t->alignment)
         return adn_fail(ANYDNN_INVALID, "%s: is not aligned to the %d bytes that the plan was promised; accepted: aligned memory",
                         name, t->alignment);
     arguments->place[slot].base = b->mem.base;
@@ -148,7 +147,7 @@ static anydnn_status take_scalar(const anydnn_plan *plan, int slot, const anydnn
         return b->role == ANYDNN_ALPHA || b->role == ANYDNN_BETA ? check_class(&plan->problem, b->role, b->value) : ANYDNN_OK;
     }
     ADN_TRY(adn_check_memory(plan->context, &b->mem, size, name));
-    if (address_bits(&b->mem) % size)
+    if (adn_address_bits(&b->mem) % size)
         return adn_fail(ANYDNN_INVALID, "%s: byte offset is %llu; accepted: a multiple of %llu", name,
                         (unsigned long long)b->mem.offset, (unsigned long long)size);
     arguments->place[slot].base = b->mem.base;
@@ -242,7 +241,7 @@ static anydnn_status take_workspace(const anydnn_plan *plan, const anydnn_stream
         return adn_fail(ANYDNN_INVALID, "workspace: the plan needs %llu bytes and the stream has none; accepted: a workspace of that size",
                         (unsigned long long)need);
     ADN_TRY(adn_check_memory(plan->context, mem, need, "workspace"));
-    if (address_bits(mem) % 256)
+    if (adn_address_bits(mem) % 256)
         return adn_fail(ANYDNN_INVALID, "workspace: is not aligned to 256 bytes; accepted: aligned memory");
     arguments->workspace.base = mem->base;
     arguments->workspace.offset = mem->offset;
@@ -285,12 +284,12 @@ anydnn_status anydnn_plan_run(const anydnn_plan *plan, anydnn_stream *stream, co
 /* ---- one-shot calls ---- */
 
 /* 16 bytes is what vector paths ask for; a finer grading would only split the cache. */
-static void promise_alignment(struct adn_problem *p, const anydnn_binding *bindings, int count)
+void adn_promise_alignment(struct adn_problem *p, const anydnn_binding *bindings, int count)
 {
     int i;
     for (i = 0; i < count; i++) {
         anydnn_tensor *t = &p->operand[adn_slot(p, bindings[i].role)].t;
-        if (bindings[i].tensor && t->alignment < 16) t->alignment = address_bits(&bindings[i].mem) % 16 == 0 ? 16 : 0;
+        if (bindings[i].tensor && t->alignment < 16) t->alignment = adn_address_bits(&bindings[i].mem) % 16 == 0 ? 16 : 0;
     }
 }
 
@@ -305,7 +304,7 @@ anydnn_status anydnn_run(anydnn_stream *stream, const anydnn_op *op, const anydn
     ADN_NOT_NULL(stream);
     ADN_TRY(adn_problem_init(&p, op, prefs, bindings, count, false));
     adn_problem_settle(&p, &stream->context->options);
-    promise_alignment(&p, bindings, count);
+    adn_promise_alignment(&p, bindings, count);
     if (p.workspace_limit > stream->workspace.size) p.workspace_limit = stream->workspace.size;
     cache = stream->context->cache;
     hash = adn_problem_hash(&p);
@@ -336,7 +335,7 @@ anydnn_status anydnn_output(const anydnn_op *op, const anydnn_binding *bindings,
     return ANYDNN_OK;
 }
 
-static void give_verdict(const struct adn_answer *answer, anydnn_verdict *row)
+void adn_give_verdict(const struct adn_answer *answer, anydnn_verdict *row)
 {
     memset(row, 0, sizeof *row);
     memcpy(row->engine, answer->id, sizeof row->engine);
@@ -368,7 +367,7 @@ static anydnn_status verdicts(anydnn_context *context, const anydnn_op *op, cons
     all = adn_ask_engines(context, &p, accepted_only, answers);
     for (i = 0; i < all; i++) {
         if (accepted_only && !answers[i].accepted) continue;
-        if (given < capacity) give_verdict(&answers[i], &rows[given]);
+        if (given < capacity) adn_give_verdict(&answers[i], &rows[given]);
         given++;
     }
     *count = given;

@@ -18,6 +18,7 @@ int anydnn_list_main(int argc, char **argv);
 int anydnn_explain_main(int argc, char **argv);
 int anydnn_check_main(int argc, char **argv);
 int anydnn_bench_main(int argc, char **argv);
+int anydnn_tune_main(int argc, char **argv);
 int anydnn_train_main(int argc, char **argv);
 
 #endif

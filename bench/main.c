@@ -15,6 +15,7 @@ static const char usage[] =
     "  check [options] LINE | -f FILE...\n"
     "                                 compares a problem on a device with the CPU reference\n"
     "  bench [options] ...            times problems (anydnn bench --help)\n"
+    "  tune [options] LINE | -f FILE  measures engines and keeps the best in a file (anydnn tune --help)\n"
     "  train [options] ...            trains a small network (anydnn train --help)\n"
     "  help, --version\n"
     "\n"
@@ -43,6 +44,7 @@ static const struct {
 #ifdef ANYDNN_WITH_BENCH
     { "bench", anydnn_bench_main },
 #endif
+    { "tune", anydnn_tune_main },
 #ifdef ANYDNN_WITH_TRAIN
     { "train", anydnn_train_main },
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * common/select.c: asks the engines, orders their answers by estimated cost, prepares the best. */
+ * common/select.c: asks the engines, orders their answers (measured ones, then by estimated cost), prepares the best. */
 #include "select.h"
 
 #include "os.h"
+#include "tune.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -147,14 +148,15 @@ static void set_id(char *id, const struct adn_engine *engine, const struct adn_e
     snprintf(id, ADN_ENGINE_ID, "%s%s%s", engine->name, plan->params[0] ? ":" : "", plan->params);
 }
 
-/* Accepted before refused; engines' own choices before other parameters; slow starters (never chosen unless named)
- * behind all others; then by cost; else as listed. */
+/* Accepted before refused; what was measured before all else; engines' own choices before other parameters; slow
+ * starters (never chosen unless named) behind all others; then by cost; else as listed. */
 static bool before(const struct adn_answer *a, const struct adn_answer *b)
 {
     const int a_slow = (a->engine->traits & ANYDNN_TRAIT_SLOW_START) != 0;
     const int b_slow = (b->engine->traits & ANYDNN_TRAIT_SLOW_START) != 0;
     if (a->accepted != b->accepted) return a->accepted;
     if (!a->accepted) return false;
+    if (a->remembered != b->remembered) return a->remembered;
     if (a->own_choice != b->own_choice) return a->own_choice;
     if (a_slow != b_slow) return !a_slow;
     return a->cost_ns < b->cost_ns;
@@ -184,7 +186,25 @@ static struct adn_answer answer_of(const anydnn_context *context, const struct a
     return answer;
 }
 
-/* Adds the parameter sets that the engine lists and accepts, but for the one that it chose itself. */
+/* Adds what measurements prefer, where the engine still accepts the problem: the caller's wishes count as ever. */
+static int ask_remembered(const anydnn_context *context, const struct adn_problem *p, struct adn_engine_plan *plan,
+                          struct adn_answer *answers)
+{
+    const struct adn_engine *engine;
+    const char *params;
+    struct adn_tuned tuned;
+    if (p->engine[0] || (engine = adn_tuning_engine(context, p, &tuned, &params)) == NULL) return 0;
+    answers[0] = answer_of(context, p, engine, params, plan);
+    answers[0].remembered = true;
+    return answers[0].accepted ? 1 : 0;
+}
+
+static bool is_remembered(const struct adn_answer *answers, int count, const char *id)
+{
+    return count > 0 && answers[0].remembered && strcmp(answers[0].id, id) == 0;
+}
+
+/* Adds the parameter sets that the engine lists and accepts, but for those that are there already. */
 static int ask_parameters(const anydnn_context *context, const struct adn_problem *p, const struct adn_answer *own,
                           struct adn_engine_plan *plan, struct adn_answer *answers, int count)
 {
@@ -192,7 +212,8 @@ static int ask_parameters(const anydnn_context *context, const struct adn_proble
     int index;
     for (index = 0; count < ADN_MAX_CANDIDATES && own->engine->candidate(p, &context->device, index, params); index++) {
         const struct adn_answer answer = answer_of(context, p, own->engine, params, plan);
-        if (answer.accepted && strcmp(answer.id, own->id) != 0) insert(answers, count++, &answer);
+        if (answer.accepted && strcmp(answer.id, own->id) != 0 && !is_remembered(answers, count, answer.id))
+            insert(answers, count++, &answer);
     }
     return count;
 }
@@ -202,11 +223,12 @@ int adn_ask_engines(const anydnn_context *context, const struct adn_problem *p, 
 {
     struct adn_engine_plan *plan = malloc(sizeof *plan);
     const struct adn_engine *engine;
-    int count = 0, index;
+    int count = plan ? ask_remembered(context, p, plan, answers) : 0, index;
     for (index = 0; plan && count < ADN_MAX_CANDIDATES &&
                     (engine = adn_engine_at(context->backend, p->def->op, index)) != NULL; index++) {
         const struct adn_answer own = answer_of(context, p, engine, NULL, plan);
-        insert(answers, count++, &own);
+        if (is_remembered(answers, count, own.id)) answers[0].own_choice = true;
+        else insert(answers, count++, &own);
         if (all_parameters && own.accepted && engine->candidate && !p->engine[0])
             count = ask_parameters(context, p, &own, plan, answers, count);
     }
@@ -216,13 +238,15 @@ int adn_ask_engines(const anydnn_context *context, const struct adn_problem *p, 
 
 /* ---- choosing ---- */
 
-static anydnn_status prepare(anydnn_plan *plan, const struct adn_engine *engine)
+static anydnn_status prepare(anydnn_plan *plan, const struct adn_answer *answer)
 {
+    const struct adn_engine *engine = answer->engine;
+    const char *params = answer->remembered ? pinned_parameters(answer->id, engine->name) : NULL;
     struct adn_refusal why;
     anydnn_status status;
     plan->engine = engine;
     memset(plan->kernel, 0, sizeof plan->kernel);
-    if (!ask(plan->context, &plan->problem, engine, NULL, &plan->body, &why))
+    if (!ask(plan->context, &plan->problem, engine, params && params[0] ? params : NULL, &plan->body, &why))
         return adn_fail(ANYDNN_UNSUPPORTED, "%s: %s", engine->name, why.text);
     if (!engine->run) {
         status = adn_steps_prepare(plan);
@@ -257,7 +281,7 @@ anydnn_status adn_plan_choose(anydnn_plan *plan)
     int i;
     for (i = 0; i < count && answers[i].accepted && status == ANYDNN_UNSUPPORTED; i++) {
         if ((answers[i].engine->traits & ANYDNN_TRAIT_SLOW_START) && !plan->problem.engine[0]) break;
-        status = prepare(plan, answers[i].engine);
+        status = prepare(plan, &answers[i]);
         if (status == ANYDNN_UNSUPPORTED)
             adn_log(plan->context, ANYDNN_LOG_WARNING, "%s was refused when it was prepared: %s", answers[i].id, anydnn_message());
     }

@@ -11,6 +11,7 @@ struct adn_answer {
     const struct adn_engine *engine;
     bool accepted;
     bool own_choice;         /* the engine chose its parameters itself */
+    bool remembered;         /* the tuning store names it (with these parameters) for the problem */
     struct adn_refusal why;  /* when refused */
     uint64_t workspace;
     double cost_ns;
@@ -20,7 +21,8 @@ struct adn_answer {
 /* Engine `index` of an operation on a backend, in table order; NULL behind the last. */
 const struct adn_engine *adn_engine_at(const struct adn_backend *backend, int op, int index);
 
-/* Asks every engine; writes up to ADN_MAX_CANDIDATES answers, accepted ones first by cost, and returns how many. With
+/* Asks every engine; writes up to ADN_MAX_CANDIDATES answers and returns how many: what the tuning store remembers,
+ * where it is accepted, then the other accepted ones by cost, then the refusals. With
  * `all_parameters`, each engine's other parameter sets follow behind all engines' own choices. */
 int adn_ask_engines(const anydnn_context *context, const struct adn_problem *p, bool all_parameters,
                     struct adn_answer *answers);

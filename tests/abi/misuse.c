@@ -6,6 +6,7 @@
 #include <anydnn/anydnn.h>
 #include <anydnn/cuda.h>
 #include <anydnn/opencl.h>
+#include <math.h>
 #include <string.h>
 
 static anydnn_context *context, *other;
@@ -288,6 +289,58 @@ static void promises(void)
     CHECK(anydnn_free(context, x) == ANYDNN_OK && anydnn_free(context, seed) == ANYDNN_OK);
 }
 
+/* Measuring and tuning files. */
+static void tuning(void)
+{
+    const anydnn_tensor t = anydnn_tensor_1d(ANYDNN_F32, 8), half = anydnn_tensor_1d(ANYDNN_F16, 8);
+    anydnn_activation op = anydnn_activation_init();
+    const anydnn_op *relu = (const anydnn_op *)&op;
+    anydnn_prefs prefs = ANYDNN_PREFS_INIT;
+    anydnn_binding rows[2];
+    anydnn_verdict found[1];
+    anydnn_mem x, y;
+    unsigned char out[64];
+    int i, count = -1;
+    CHECK(anydnn_alloc(context, 64, &x) == ANYDNN_OK && anydnn_alloc(context, 64, &y) == ANYDNN_OK);
+    CHECK(anydnn_set(stream, x, 0, 64) == ANYDNN_OK && anydnn_set(stream, y, 0x5a, 64) == ANYDNN_OK);
+    memset(found, 0x33, sizeof found);
+    rows[0] = anydnn_bind(ANYDNN_X, &t, x);
+    rows[1] = anydnn_bind(ANYDNN_Y, &t, y);
+    INVALID(anydnn_find(NULL, relu, NULL, rows, 2, 0, found, 1, &count), "stream is NULL");
+    INVALID(anydnn_find(stream, NULL, NULL, rows, 2, 0, found, 1, &count), "op is NULL");
+    INVALID(anydnn_find(stream, relu, NULL, NULL, 2, 0, found, 1, &count), "bindings");
+    INVALID(anydnn_find(stream, relu, NULL, rows, 1, 0, found, 1, &count), "y is not bound");
+    INVALID(anydnn_find(stream, relu, NULL, rows, 2, -1, found, 1, &count), "budget_ns is -1");
+    INVALID(anydnn_find(stream, relu, NULL, rows, 2, NAN, found, 1, &count), "budget_ns is");
+    INVALID(anydnn_find(stream, relu, NULL, rows, 2, 0, NULL, 1, &count), "rows");
+    INVALID(anydnn_find(stream, relu, NULL, rows, 2, 0, found, -1, &count), "-1 rows");
+    INVALID(anydnn_find(stream, relu, NULL, rows, 2, 0, found, 1, NULL), "rows_count is NULL");
+    prefs.engine = "no_such_engine";
+    REFUSED(anydnn_find(stream, relu, &prefs, rows, 2, 0, found, 1, &count), ANYDNN_UNSUPPORTED, "no_such_engine");
+    rows[1].tensor = &half;
+    INVALID(anydnn_find(stream, relu, NULL, rows, 2, 0, found, 1, &count), "y: dtype is f16");
+    rows[1] = anydnn_bind(ANYDNN_Y, &t, anydnn_mem_none());
+    INVALID(anydnn_find(stream, relu, NULL, rows, 2, 0, found, 1, &count), "y: memory kind is 0");
+    rows[1].mem = anydnn_mem_at(y, 36);
+    INVALID(anydnn_find(stream, relu, NULL, rows, 2, 0, found, 1, &count), "accepted: 68 or more");
+    rows[1].mem = anydnn_mem_at(y, 2);
+    INVALID(anydnn_find(stream, relu, NULL, rows, 2, 0, found, 1, &count), "multiples of 4");
+    rows[1].mem = y, rows[0].mem = anydnn_mem_none();
+    INVALID(anydnn_find(stream, relu, NULL, rows, 2, 0, found, 1, &count), "x: memory kind is 0");
+    rows[0].mem = x;
+    CHECK(count == -1 && ((unsigned char *)found)[0] == 0x33);
+    CHECK(anydnn_find(stream, relu, NULL, rows, 2, 1e6, NULL, 0, &count) == ANYDNN_OK && count > 0);
+    CHECK(anydnn_copy_out(stream, out, y, 64) == ANYDNN_OK && anydnn_stream_sync(stream) == ANYDNN_OK);
+    for (i = 0; i < 64; i++) CHECK(out[i] == 0x5a);
+    INVALID(anydnn_tuning_load(NULL, "x"), "context is NULL");
+    INVALID(anydnn_tuning_load(context, NULL), "path is NULL");
+    INVALID(anydnn_tuning_load(context, ""), "cannot be read");
+    INVALID(anydnn_tuning_save(NULL, "x"), "context is NULL");
+    INVALID(anydnn_tuning_save(context, NULL), "path is NULL");
+    INVALID(anydnn_tuning_save(context, "/no such folder/x"), "cannot be written");
+    CHECK(anydnn_free(context, x) == ANYDNN_OK && anydnn_free(context, y) == ANYDNN_OK);
+}
+
 static void problems(void)
 {
     anydnn_problem *p = (anydnn_problem *)&unit_passed;
@@ -329,6 +382,7 @@ int main(int argc, char **argv)
     streams_and_events();
     plans();
     promises();
+    tuning();
     anydnn_stream_destroy(stream);
     anydnn_stream_destroy(foreign);
     anydnn_close(context);

@@ -8,4 +8,5 @@
 #include <anydnn/plan.h>
 #include <anydnn/problem.h>
 #include <anydnn/typed.h>
+#include <anydnn/tune.h>
 #endif

@@ -12,7 +12,8 @@
  *              (ANYDNN_DEVICE); anydnn_stream_sync reports everything enqueued before it.
  *   Effects    The library never prints, aborts, exits or changes signal handlers; text goes to the log
  *              callback alone. Environment variables are read once, when the device list is first built:
- *              ANYDNN_CACHE_DIR (folder of compiled OpenCL programs; empty string switches the cache off).
+ *              ANYDNN_CACHE_DIR (folder of compiled OpenCL programs; empty string switches the cache off),
+ *              ANYDNN_TUNING (file of measurements that every context loads: anydnn/tune.h).
  */
 #ifndef ANYDNN_CORE_H
 #define ANYDNN_CORE_H

@@ -131,7 +131,8 @@ typedef enum anydnn_reason {
     ANYDNN_REASON_NAME = 13          /* not the engine that was asked for by name */
 } anydnn_reason;
 
-/* Asks every engine of the context's device about a problem, in the order of choice (estimated cost). Writes up to `capacity`
+/* Asks every engine of the context's device about a problem, in the order of choice (what was measured, tune.h,
+ * then estimated cost). Writes up to `capacity`
  * verdicts and the number there is to *count (rows may be NULL with capacity 0). The problem itself must be valid.
  * Nothing is compiled. INVALID as anydnn_plan_create. */
 ANYDNN_API anydnn_status anydnn_explain(anydnn_context *context, const anydnn_op *op, const anydnn_prefs *prefs,
