@@ -299,6 +299,59 @@ static void find_in_place(void)
     CHECK(anydnn_free(context, y) == ANYDNN_OK);
 }
 
+/* An engine that is fast because it writes nothing must not win, and neither may one that starts slowly. */
+static bool plan_anything(const struct adn_problem *p, const struct adn_device *device, const char *params,
+                          struct adn_engine_plan *plan, struct adn_refusal *why)
+{
+    (void)p, (void)device, (void)params, (void)why;
+    plan->cost_ns = 1;
+    return true;
+}
+
+static anydnn_status run_nothing(const anydnn_plan *plan, anydnn_stream *on, const struct adn_arguments *arguments)
+{
+    (void)plan, (void)on, (void)arguments;
+    return ANYDNN_OK;
+}
+
+static const struct adn_engine idle = { .name = "idle", .ops = ADN_OP_BIT(ANYDNN_OP_SOFTMAX_FORWARD),
+                                        .traits = ANYDNN_TRAIT_DETERMINISTIC, .revision = 1, .plan = plan_anything,
+                                        .run = run_nothing };
+static const struct adn_engine sleepy = { .name = "sleepy", .ops = ADN_OP_BIT(ANYDNN_OP_SOFTMAX_FORWARD),
+                                          .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_SLOW_START, .revision = 1,
+                                          .plan = plan_anything, .run = run_nothing };
+
+static void count_warnings(void *user, anydnn_log_level level, const char *text)
+{
+    if (level == ANYDNN_LOG_WARNING && strstr(text, "idle is dropped")) ++*(int *)user;
+}
+
+static void find_wrong(void)
+{
+    const struct adn_backend *backend = context->backend;
+    struct adn_backend fake = *backend;
+    const struct adn_engine *engines[4] = { &idle, &sleepy, adn_engine_at(backend, ANYDNN_OP_SOFTMAX_FORWARD, 0), NULL };
+    anydnn_verdict rows[8];
+    struct rows m;
+    int count = 0, warnings = 0;
+    char engine[64];
+    fake.engines = engines;
+    context->backend = &fake;
+    context->options.log = count_warnings;
+    context->options.log_user = &warnings;
+    rows_make(&m);
+    m.op.mode = 1; /* a problem that nothing is remembered of */
+    chosen(&m, NULL, engine);
+    CHECK_CASE(!strcmp(engine, "idle"), engine);
+    CHECK(anydnn_find(stream, (const anydnn_op *)&m.op, NULL, m.row, 2, 1e6, rows, 8, &count) == ANYDNN_OK);
+    CHECK(count == 1 && row_of(rows, count, "idle") < 0 && row_of(rows, count, "sleepy") < 0 && warnings == 1);
+    chosen(&m, NULL, engine);
+    CHECK_CASE(!strcmp(engine, rows[0].engine), engine);
+    rows_free(&m);
+    context->options.log = NULL;
+    context->backend = backend;
+}
+
 /* ---- files ---- */
 
 static char *read_text(const char *name)
@@ -370,6 +423,7 @@ static void on_device(const char *device)
     CHECK(anydnn_stream_create(context, 1 << 20, &stream) == ANYDNN_OK);
     find_rows();
     find_in_place();
+    if (context->backend == &adn_cpu_backend) find_wrong();
     files(device);
     anydnn_stream_destroy(stream);
     anydnn_close(context);
