@@ -3,7 +3,7 @@
 # tests/run.sh [--device D] [--shard I/N] [--full] [-- CMAKE-OPTIONS]: builds to build/ and runs every test: unit tests,
 # ABI tests and the case files on each kind of device (D: cpu, opencl, cuda or all; default all).
 #   --shard I/N   only every N-th test, beginning with the I-th
-#   --full        also the lines marked !full in tests/cases
+#   --full        also the lines marked !full in tests/cases, and without --shard tests/sanitize.sh
 # The last line is "N passed, N failed, N skipped", summed over all programs. A test without a line of that form counts
 # as one, and so does a device that is not here (skipped). Exit code: 0 only if something passed and nothing failed.
 # The whole output: build/tests.log. BUILD names another build folder.
@@ -51,7 +51,14 @@ grep -h '^-- anydnn:' "$build/build.log"
 ctest --test-dir "$build" -V -L "$labels" "${stride[@]}" -j"$((jobs > 4 ? 4 : jobs))" 2>&1 | tee "$build/tests.log" |
     grep --line-buffered -E 'Test +#[0-9]+:|FAILED|failed:|tolerance|no device'
 
+if [ $full = ON ] && [ -z "$shard" ]; then
+    parts=("$device")
+    [ "$device" != cpu ] || parts=(cpu threads)
+    BUILD=$build tests/sanitize.sh "${parts[@]}" 2>&1 | tee -a "$build/tests.log"
+fi
+
 awk '
+/^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $1; f += $3; s += $5 }
 /^[0-9]+: [0-9]+ passed, [0-9]+ failed/ { id = $1 + 0; passed[id] = $2; failed[id] = $4; skipped[id] = $6 + 0 }
 / Test +#[0-9]+: .*( sec|Not Run)/ {
     id = $0; sub(/^.* Test +#/, "", id); id += 0

@@ -35,7 +35,7 @@ result() {
     case $2 in
     0) passed=$((passed + 1)) && echo "passed   $1" ;;
     77) skipped=$((skipped + 1)) && echo "skipped  $1" ;;
-    *) failed=$((failed + 1)) && echo "FAILED   $1 (exit code $2; $3)" && grep -v '^$' "$3" | tail -n 30 ;;
+    *) failed=$((failed + 1)) && echo "FAILED   $1 (exit code $2; $3)" && grep -v '^$' "$3" | tail -n 30 | sed 's/^/    /' ;;
     esac
 }
 skip() {
