@@ -16,6 +16,7 @@ void adn_context_release(anydnn_context *context)
     adn_cache_destroy(context->cache);
     context->backend->close(context);
     adn_refusals_destroy(context->refused);
+    if (context->reference) adn_context_release(context->reference);
     adn_tuning_destroy(context->tuning);
     free(context);
 }
@@ -36,6 +37,10 @@ static anydnn_status read_options(const anydnn_open_options *options, anydnn_ope
         return adn_fail(ANYDNN_INVALID, "options.log_level is %d; accepted: 0 to %d", own->log_level, ANYDNN_LOG_CALL);
     if (own->plan_cache < -1)
         return adn_fail(ANYDNN_INVALID, "options.plan_cache is %d; accepted: -1 or more", own->plan_cache);
+    if (own->oracle < 0 || own->oracle > 1)
+        return adn_fail(ANYDNN_INVALID, "options.oracle is %d; accepted: 0 or 1", own->oracle);
+    if (own->reserved) return adn_fail(ANYDNN_INVALID, "options.reserved is %d; accepted: 0", own->reserved);
+    own->oracle = own->oracle || adn_oracle_wanted();
     if (own->math == 0) own->math = ANYDNN_MATH_STRICT;
     if (own->log_level == 0) own->log_level = ANYDNN_LOG_WARNING;
     if (own->plan_cache == 0) own->plan_cache = 1024;

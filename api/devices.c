@@ -10,6 +10,7 @@ enum { MAX_DEVICES = 64, MAX_BACKENDS = 4 };
 static struct adn_device devices[MAX_DEVICES];
 static int device_count;
 static char notes[MAX_BACKENDS][256];
+static bool oracle_wanted;
 static char tuning_path[4096];
 
 static void probe_backend(int index)
@@ -34,7 +35,9 @@ static void probe_backend(int index)
 static void build_list(void)
 {
     const char *tuning = adn_environment("ANYDNN_TUNING");
+    const char *oracle = adn_environment("ANYDNN_ORACLE");
     int i;
+    oracle_wanted = oracle && strcmp(oracle, "1") == 0;
     if (tuning && strlen(tuning) < sizeof tuning_path) strcpy(tuning_path, tuning);
     for (i = 0; adn_backends[i] && i < MAX_BACKENDS; i++) probe_backend(i);
 }
@@ -52,6 +55,13 @@ const char *adn_tuning_path(void)
     int count;
     adn_devices(&count);
     return tuning_path;
+}
+
+bool adn_oracle_wanted(void)
+{
+    int count;
+    adn_devices(&count);
+    return oracle_wanted;
 }
 
 int anydnn_device_count(void)

@@ -6,6 +6,8 @@
 
 /* The device list, built at the first call. */
 const struct adn_device *adn_devices(int *count);
+/* True when ANYDNN_ORACLE asked for the oracle (api/oracle.h) as that list was built. */
+bool adn_oracle_wanted(void);
 
 /* Reference counting of contexts: streams, events and plans each hold one. */
 void adn_context_retain(anydnn_context *context);
@@ -35,6 +37,8 @@ void adn_cache_clear(struct adn_plan_cache *cache); /* NULL allowed */
 
 /* Makes a plan for a settled problem. */
 anydnn_status adn_plan_make(anydnn_context *context, const struct adn_problem *p, bool cached, anydnn_plan **plan);
+/* Enqueues a plan with checked arguments. */
+anydnn_status adn_plan_enqueue(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments);
 
 /* Address modulo alignments that matter; OpenCL buffers begin at an aligned place of their own. */
 uint64_t adn_address_bits(const anydnn_mem *mem);

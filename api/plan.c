@@ -2,7 +2,7 @@
  * api/plan.c: plans: making them, and running them with every promise checked. */
 #include "common/select.h"
 #include "common/text.h"
-#include "internal.h"
+#include "oracle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -257,6 +257,11 @@ static void default_scalars(const struct adn_problem *p, struct adn_arguments *a
                                                                                              : p->def->roles[i].value;
 }
 
+anydnn_status adn_plan_enqueue(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments)
+{
+    return plan->engine->run ? plan->engine->run(plan, stream, arguments) : adn_steps_run(plan, stream, arguments);
+}
+
 anydnn_status anydnn_plan_run(const anydnn_plan *plan, anydnn_stream *stream, const anydnn_binding *bindings, int count,
                               const anydnn_mem *workspace)
 {
@@ -278,7 +283,8 @@ anydnn_status anydnn_plan_run(const anydnn_plan *plan, anydnn_stream *stream, co
     if (plan->problem.def->check_values) ADN_TRY(plan->problem.def->check_values(&plan->problem, arguments.scalar));
     ADN_TRY(check_aliases(plan, &arguments));
     ADN_TRY(take_workspace(plan, stream, workspace, &arguments));
-    return plan->engine->run ? plan->engine->run(plan, stream, &arguments) : adn_steps_run(plan, stream, &arguments);
+    return plan->context->options.oracle ? adn_oracle_run(plan, stream, &arguments)
+                                         : adn_plan_enqueue(plan, stream, &arguments);
 }
 
 /* ---- one-shot calls ---- */

@@ -32,6 +32,7 @@ struct anydnn_context {
     anydnn_open_options options;  /* as given, defaults filled in */
     struct adn_plan_cache *cache; /* API layer */
     struct adn_refusals *refused; /* variants that the device's compiler refused; common/select.c */
+    struct anydnn_context *reference; /* the oracle's CPU context, NULL until it is needed; api/oracle.c */
     struct adn_tuning *tuning;    /* what was measured; common/tune.c; may be NULL */
 };
 

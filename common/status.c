@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static _Thread_local char message[1024];
+static _Thread_local char message[2048];
 static _Thread_local int64_t native_error;
 
 static anydnn_status set(anydnn_status status, int64_t code, const char *format, va_list arguments)

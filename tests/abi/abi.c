@@ -33,9 +33,11 @@ static void structs(void)
     AT(anydnn_prefs, deterministic, 8);
     AT(anydnn_prefs, workspace_limit, 16);
     AT(anydnn_prefs, engine, 24);
-    SIZE(anydnn_open_options, 40);
+    /* 40 bytes until oracle and reserved came: structs that callers size themselves may grow at their end. */
+    SIZE(anydnn_open_options, 48);
     AT(anydnn_open_options, log, 24);
     AT(anydnn_open_options, log_user, 32);
+    AT(anydnn_open_options, oracle, 40);
     SIZE(anydnn_op, 8);
     SIZE(anydnn_conv, 120);
     AT(anydnn_conv, pad_mode, 8);
@@ -83,6 +85,8 @@ static void growing(void)
         int64_t more[2];
     } longer = { anydnn_conv_init(), { 0, 0 } };
     anydnn_conv shorter = anydnn_conv_init();
+    anydnn_open_options options = ANYDNN_OPEN_OPTIONS_INIT;
+    anydnn_context *context = NULL;
     const anydnn_tensor x = anydnn_tensor_nchw(ANYDNN_F32, 1, 2, 5, 5), w = anydnn_tensor_nchw(ANYDNN_F32, 3, 2, 3, 3);
     anydnn_binding rows[2];
     anydnn_tensor y;
@@ -97,6 +101,11 @@ static void growing(void)
     CHECK(anydnn_output((const anydnn_op *)&shorter, rows, 2, ANYDNN_Y, &y) == ANYDNN_OK && y.dims[2] == 3);
     shorter.struct_size = 0;
     CHECK(anydnn_output((const anydnn_op *)&shorter, rows, 2, ANYDNN_Y, &y) == ANYDNN_INVALID);
+    options.oracle = 2;
+    CHECK(anydnn_open("cpu", &options, &context) == ANYDNN_INVALID);
+    options.struct_size = 40; /* ends before oracle */
+    CHECK(anydnn_open("cpu", &options, &context) == ANYDNN_OK);
+    anydnn_close(context);
 }
 
 int main(void)

@@ -13,6 +13,7 @@
  *   Effects    The library never prints, aborts, exits or changes signal handlers; text goes to the log
  *              callback alone. Environment variables are read once, when the device list is first built:
  *              ANYDNN_CACHE_DIR (folder of compiled OpenCL programs; empty string switches the cache off),
+ *              ANYDNN_ORACLE=1 (every context as if opened with options.oracle = 1),
  *              ANYDNN_TUNING (file of measurements that every context loads: anydnn/tune.h).
  */
 #ifndef ANYDNN_CORE_H
@@ -138,9 +139,19 @@ typedef struct anydnn_open_options {
     int32_t plan_cache;   /* plans that one-shot calls keep; 0 = 1024; -1 = none */
     anydnn_log_fn log;    /* NULL = no log */
     void *log_user;       /* passed to log */
+    int32_t oracle;       /* 1: checks every run against the CPU reference, see below; 0 = as ANYDNN_ORACLE says */
+    int32_t reserved;     /* 0 */
 } anydnn_open_options;
 
-#define ANYDNN_OPEN_OPTIONS_INIT { (uint32_t)sizeof(anydnn_open_options), 0, 0, 0, 0, 0, NULL, NULL }
+#define ANYDNN_OPEN_OPTIONS_INIT { (uint32_t)sizeof(anydnn_open_options), 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }
+
+/* The oracle repeats each anydnn_plan_run and anydnn_run on the CPU reference, on copies of the tensors, and compares
+ * every element of every output: NaN and infinities must agree, what is defined to the bit (dropout, fill, plain
+ * copies) must be equal, all else must lie within the error that the dtype and the length of the sums explain. A
+ * difference gives ANYDNN_INTERNAL, with the outputs written; its message, which also goes to the log at level
+ * ANYDNN_LOG_ERROR, is the problem line that repeats the call (anydnn check LINE) with the first wrong element as a
+ * comment. Runs then wait for the stream and allocate host memory (OUT_OF_MEMORY), so they cannot be captured into a
+ * graph. Where the CPU context's own engine is the reference, nothing is repeated. */
 
 /* Opens a device: "cpu", "cuda:N", "opencl:N", or "auto" (first of cuda:0, the first OpenCL GPU, cpu). A named device
  * is opened or the call fails: nothing is substituted. `options` may be NULL. On CUDA the primary context of the
