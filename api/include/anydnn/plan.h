@@ -77,7 +77,8 @@ ANYDNN_API anydnn_status anydnn_plan_create(anydnn_context *context, const anydn
 /* Enqueues the plan on a stream of its context: nothing is allocated, compiled or waited for. Tensors in bindings may
  * be NULL (those of the plan hold) or must equal the plan's. Promises broken (alignment, presence, alias, class of
  * alpha and beta) are INVALID. `workspace` gives plan_info.workspace_bytes bytes, aligned to 256; NULL = the
- * stream's own. INVALID also: workspace too small, memory too small, kinds. DEVICE, INTERNAL. */
+ * stream's own. INVALID also: workspace too small, memory too small, kinds. DEVICE, INTERNAL. Under the oracle (core.h)
+ * it does wait and allocate, and INTERNAL says that the result is wrong. */
 ANYDNN_API anydnn_status anydnn_plan_run(const anydnn_plan *plan, anydnn_stream *stream, const anydnn_binding *bindings,
                                          int count, const anydnn_mem *workspace);
 
