@@ -66,11 +66,13 @@ static bool is_text(const char *line, size_t length)
 static bool take_line(const char *line, size_t length, adn_tuning_take *take, void *user)
 {
     char text[ADN_TUNING_KEY + 256], key[ADN_TUNING_KEY];
+    const char *first;
     struct adn_tuned tuned;
     if (length >= sizeof text || !is_text(line, length)) return false;
     memcpy(text, line, length);
     text[length] = 0;
-    if (text[0] == '#' || text[strspn(text, " \t\r")] == 0) return true;
+    first = text + strspn(text, " \t\r");
+    if (*first == '#' || *first == 0) return true;
     return read_entry(text, &tuned, key) && take(user, &tuned, key);
 }
 

@@ -9,15 +9,18 @@ cd "$(dirname "$0")/../.." || exit 1
 seconds=${1:-60} build=${BUILD:-build/fuzz} passed=0 failed=0 skipped=0
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || { sed -n '3,6s/^# //p' "$0" && exit 2; }
 mkdir -p "$build"
-flags=(-std=c11 -O1 -g -D_GNU_SOURCE -DADN_WITH_OPENCL=1 -Iapi/include -I. -fsanitize=fuzzer,address,undefined
+flags=(-std=c11 -O1 -g -D_GNU_SOURCE -Iapi/include -I. -fsanitize=fuzzer,address,undefined
     -fno-sanitize-recover=all)
 
-# Each target is linked with the parts of the library that it calls.
-common=(common/os.c common/status.c common/tensor.c)
-sources_text=(api/problem.c common/text.c common/problem.c common/ops/*.c)
-sources_opencl_cache=(backends/opencl/cache.c)
+# Each target is linked with the part of the library that it needs.
+sources_text=(api/problem.c common/{os,status,tensor,text,problem}.c common/ops/*.c)
+sources_opencl_cache=(backends/opencl/cache.c common/{os,status}.c)
+sources_tuning=(common/{tune,select,run,os,status,tensor,text,problem}.c common/ops/*.c)
 
 seed_text() { cat tests/cases/*.cases | sed 's/^\(![a-z:]* \)*//' | grep '^[a-z]' | split -l 1 -a 5 - "$1/line."; }
+seed_tuning() {
+    printf '# comment\n%s | %s\n' "matmul_tile:64x64 1 8123 opencl:pocl" "matmul a=8x8/f32 b=8x8/f32" >"$1/entry"
+}
 seed_opencl_cache() { printf 'ADNCLBIN\1\0\0\0' >"$1/magic"; }
 
 words() {
@@ -29,7 +32,7 @@ words() {
 fuzz() {
     local name=$1 corpus=$build/$1.corpus
     local -n sources=sources_$name
-    if ! clang "${flags[@]}" "tests/fuzz/fuzz_$name.c" "${sources[@]}" "${common[@]}" -o "$build/fuzz_$name" -lm; then
+    if ! clang "${flags[@]}" "tests/fuzz/fuzz_$name.c" "${sources[@]}" -o "$build/fuzz_$name" -lm; then
         echo "fuzz_$name: does not build" && failed=$((failed + 1))
         return
     fi

@@ -46,7 +46,7 @@ static void lines(void)
 {
     static const char *const good[] = {
         "a:1x2 7 1234 cpu:x | fill y=4/f32\n",
-        "# a comment\n\n   \na:1x2 7 1234 cpu:x | fill y=4/f32\n",
+        "# a comment\n # another 1 2 dev | fill y=4\n\n   \na:1x2 7 1234 cpu:x | fill y=4/f32\n",
         "  a:1x2\t7  1234   cpu:x   |   fill y=4/f32  \r\n",
     };
     static const char *const bad[] = {
