@@ -103,7 +103,7 @@ matmul a=37x19/f32 b=19x35/f32 engine=matmul_tile:32x64x16
 matmul a=1x133/f32 b=133x35/f32 engine=matmul_vector:16x1
 matmul a=133x35/f32 b=35x1/f32 engine=matmul_vector:32x1
 pool_forward x=2x3x7x9/f32 mode=max window=3,3 stride=2,2 pad=1,1
-pool_backward x=2x3x7x9/f32 y=2x3x4x5/f32 dy=2x3x4x5/f32 mode=max window=3,3 stride=2,2 pad=1,1
+pool_backward dy=2x3x4x5/f32 indices=2x3x4x5/i32 dx=2x3x7x9/f32 mode=max window=3,3 stride=2,2 pad=1,1
 batchnorm_training x=2x3x3x4/f32 gamma=1x3x1x1/f32 shift=1x3x1x1/f32 saved_mean=1x3x1x1/f32 saved_invstd=1x3x1x1/f32 engine=batchnorm:2x16
 batchnorm_backward x=2x3x3x4/f32 dy=2x3x3x4/f32 gamma=1x3x1x1/f32 saved_mean=1x3x1x1/f32 saved_invstd=1x3x1x1/f32 engine=batchnorm:2x16
 softmax_forward x=5x37/f32 mode=softmax engine=softmax:8
@@ -111,7 +111,7 @@ softmax_backward y=5x37/f32 dy=5x37/f32 mode=softmax engine=softmax:8
 cross_entropy_forward x=9x11/f32 labels=9x1/i32 reduction=mean engine=cross_entropy:1
 cross_entropy_backward x=9x11/f32 labels=9x1/i32 reduction=mean engine=cross_entropy:1
 reduce x=5x7x9/f32 mode=sum
-reduce x=70x7/f32 y=1x7/f32 mode=max
+reduce x=70x7/f32 mode=max axes=0
 activation_forward x=3x67/f16 mode=tanh
 binary a=5x7x3/f32 b=1x7x1/f32 mode=mul
 dropout_forward x=777/f32 ratio=0.25
