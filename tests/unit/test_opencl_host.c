@@ -57,14 +57,14 @@ static int exercise(const anydnn_plan *plan, anydnn_stream *stream, int seed, in
     anydnn_mem x = anydnn_mem_none(), y = anydnn_mem_none();
     float in[COUNT], out[COUNT];
     int wrong = 0, round, i;
-    if (anydnn_alloc(context, sizeof in, &x) || anydnn_alloc(context, sizeof out, &y)) return -1;
-    for (round = 0; round < rounds; round++) {
+    if (anydnn_alloc(context, sizeof in, &x) || anydnn_alloc(context, sizeof out, &y)) wrong = -1;
+    for (round = 0; round < rounds && wrong >= 0; round++) {
         const float alpha = (float)(seed + round % 7 + 2);
         for (i = 0; i < COUNT; i++) in[i] = (float)((i * 7 + round * 13 + seed) % 201 - 100);
         if (anydnn_copy_in(stream, x, in, sizeof in) || run_plan(plan, stream, x, y, alpha) ||
             anydnn_copy_out(stream, out, y, sizeof out) || anydnn_stream_sync(stream))
-            return -1;
-        for (i = 0; i < COUNT; i++) wrong += out[i] != (in[i] < 0 ? 0.0f : alpha * in[i]);
+            wrong = -1;
+        for (i = 0; i < COUNT && wrong >= 0; i++) wrong += out[i] != (in[i] < 0 ? 0.0f : alpha * in[i]);
     }
     anydnn_free(context, x);
     anydnn_free(context, y);
