@@ -93,8 +93,8 @@ static const char *const probes[] = {
     "cross_entropy_forward x=2x8/$ labels=2x1/i32",
     "cross_entropy_backward x=2x8/$ labels=2x1/i32",
     "batchnorm_training x=2x4x3x3/$ gamma=1x4x1x1/f32 shift=1x4x1x1/f32",
-    "batchnorm_inference x=2x4x3x3/$ gamma=1x4x1x1/f32 shift=1x4x1x1/f32 running_mean=1x4x1x1/f32 "
-    "running_var=1x4x1x1/f32",
+    ("batchnorm_inference x=2x4x3x3/$ gamma=1x4x1x1/f32 shift=1x4x1x1/f32 running_mean=1x4x1x1/f32 "
+     "running_var=1x4x1x1/f32"),
     "batchnorm_backward x=2x4x3x3/$ dy=2x4x3x3/$ gamma=1x4x1x1/f32",
     "binary a=2x8/$ b=2x8/$",
     "binary_backward a=2x8/$ b=2x8/$ dy=2x8/$ da=2x8/$",

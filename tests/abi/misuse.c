@@ -73,7 +73,7 @@ static void opening(void)
 
 static void memory(void)
 {
-    anydnn_mem mem, empty, wrong;
+    anydnn_mem mem = anydnn_mem_none(), empty = mem, wrong;
     void *host = &unit_passed;
     char bytes[64];
     INVALID(anydnn_alloc(NULL, 4, &mem), "context is NULL");
@@ -111,7 +111,7 @@ static void memory(void)
 static void streams_and_events(void)
 {
     anydnn_stream *made = (anydnn_stream *)&unit_passed;
-    anydnn_event *event, *second, *alien;
+    anydnn_event *event = NULL, *second = NULL, *alien = NULL;
     double ns = -1;
     INVALID(anydnn_stream_create(NULL, 0, &made), "context is NULL");
     INVALID(anydnn_stream_create(context, 0, NULL), "stream is NULL");
@@ -151,7 +151,7 @@ static void plans(void)
     anydnn_plan *plan = (anydnn_plan *)&unit_passed;
     anydnn_plan_info info;
     anydnn_binding rows[4];
-    anydnn_mem x, y, wrong;
+    anydnn_mem x = anydnn_mem_none(), y = x, wrong;
     float values[8] = { -1, 2, -3, 4, -5, 6, -7, 8 }, out[8];
     int i, count = -1;
     CHECK(anydnn_alloc(context, 64, &x) == ANYDNN_OK && anydnn_alloc(context, 64, &y) == ANYDNN_OK);
@@ -269,7 +269,7 @@ static void promises(void)
     anydnn_dropout op = anydnn_dropout_init();
     anydnn_binding rows[3];
     anydnn_plan *plan;
-    anydnn_mem x, seed;
+    anydnn_mem x = anydnn_mem_none(), seed = x;
     CHECK(anydnn_alloc(context, 32, &x) == ANYDNN_OK && anydnn_alloc(context, 16, &seed) == ANYDNN_OK);
     CHECK(anydnn_set(stream, seed, 0, 16) == ANYDNN_OK && anydnn_set(stream, x, 0, 32) == ANYDNN_OK);
     rows[0] = anydnn_bind(ANYDNN_X, &t, x);
@@ -298,7 +298,7 @@ static void tuning(void)
     anydnn_prefs prefs = ANYDNN_PREFS_INIT;
     anydnn_binding rows[2];
     anydnn_verdict found[1];
-    anydnn_mem x, y;
+    anydnn_mem x = anydnn_mem_none(), y = x;
     unsigned char out[64];
     int i, count = -1;
     CHECK(anydnn_alloc(context, 64, &x) == ANYDNN_OK && anydnn_alloc(context, 64, &y) == ANYDNN_OK);

@@ -76,7 +76,7 @@ static int exercise(const anydnn_plan *plan, anydnn_stream *stream, int seed, in
 static void test_memory(anydnn_context *context, anydnn_stream *stream, int64_t max_alloc)
 {
     unsigned char in[300], out[300];
-    anydnn_mem a, b, none = anydnn_mem_none();
+    anydnn_mem a = anydnn_mem_none(), b = a, none = a;
     void *host = NULL;
     size_t i;
     CHECK(anydnn_alloc(context, 300, &a) == ANYDNN_OK && anydnn_alloc(context, 0, &b) == ANYDNN_OK);

@@ -24,8 +24,8 @@ static const char *const lines[] = {
     "matmul a=3x65/f16 b=65x5/f16",
     "matmul a=128x96/f32 b=96x128/f32",
     "conv_forward x=4x16x14x14/f32 w=16x16x3x3/f32 pad=1,1",
-    "batchnorm_training x=4x7x5x6/f32 gamma=1x7x1x1/f32 shift=1x7x1x1/f32 saved_mean=1x7x1x1/f32 "
-    "saved_invstd=1x7x1x1/f32 running_mean=1x7x1x1/f32 running_var=1x7x1x1/f32",
+    ("batchnorm_training x=4x7x5x6/f32 gamma=1x7x1x1/f32 shift=1x7x1x1/f32 saved_mean=1x7x1x1/f32 "
+     "saved_invstd=1x7x1x1/f32 running_mean=1x7x1x1/f32 running_var=1x7x1x1/f32"),
     "pool_forward x=2x5x9x11/f32 mode=max window=3,3 stride=2,2 pad=1,1",
     "softmax_forward x=5x37/f32 mode=log",
     "dropout_forward x=777/f32 ratio=0.25",

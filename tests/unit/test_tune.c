@@ -369,7 +369,7 @@ static void files(const char *device)
 {
     struct rows m;
     anydnn_verdict rows[ADN_MAX_CANDIDATES];
-    anydnn_context *second;
+    anydnn_context *second = NULL;
     char key[ADN_TUNING_KEY], line[2 * ADN_TUNING_KEY + 400], *text;
     struct adn_problem p;
     struct adn_tuned tuned;
