@@ -14,19 +14,20 @@ enum { MAX_PLATFORMS = 16, MAX_PLATFORM_DEVICES = 32, MAX_DEVICES = 64 };
 
 /* ---- Questions to a device. ---- */
 
-void adn_cl_device_text(cl_device_id device, cl_uint what, char *text, size_t capacity)
+cl_int adn_cl_device_text(cl_device_id device, cl_uint what, char *text, size_t capacity)
 {
     size_t size = 0;
     char *whole;
+    cl_int code = adn_cl.GetDeviceInfo(device, what, 0, NULL, &size);
     text[0] = 0;
-    if (adn_cl.GetDeviceInfo(device, what, 0, NULL, &size) != CL_SUCCESS || !size) return;
+    if (code != CL_SUCCESS || !size) return code;
     whole = malloc(size + 1);
-    if (!whole) return;
-    if (adn_cl.GetDeviceInfo(device, what, size, whole, NULL) == CL_SUCCESS) {
-        whole[size] = 0;
-        snprintf(text, capacity, "%s", whole);
-    }
+    if (!whole) return CL_OUT_OF_HOST_MEMORY;
+    code = adn_cl.GetDeviceInfo(device, what, size, whole, NULL);
+    whole[size] = 0;
+    if (code == CL_SUCCESS) snprintf(text, capacity, "%s", whole);
     free(whole);
+    return code;
 }
 
 bool adn_cl_has_extension(cl_device_id device, const char *name)
@@ -41,30 +42,39 @@ bool adn_cl_has_extension(cl_device_id device, const char *name)
     return false;
 }
 
-/* Numbers come as 4 or 8 bytes, by question and by address width. */
-static int64_t device_number(cl_device_id device, cl_uint what)
+/* Numbers come as 4 or 8 bytes, by question and by address width. 0 and the reason in *failure, where there is one. */
+static int64_t device_number(cl_device_id device, cl_uint what, cl_int *failure)
 {
     uint64_t wide = 0;
     uint32_t narrow = 0;
     size_t size = 0;
-    if (adn_cl.GetDeviceInfo(device, what, 0, NULL, &size) != CL_SUCCESS) return 0;
-    if (size == sizeof narrow && adn_cl.GetDeviceInfo(device, what, size, &narrow, NULL) == CL_SUCCESS) return narrow;
-    if (size != sizeof wide || adn_cl.GetDeviceInfo(device, what, size, &wide, NULL) != CL_SUCCESS) return 0;
+    const cl_int asked = adn_cl.GetDeviceInfo(device, what, 0, NULL, &size);
+    const bool is_narrow = size == sizeof narrow, known = is_narrow || size == sizeof wide;
+    const cl_int code = asked != CL_SUCCESS ? asked
+                        : !known            ? CL_INVALID_VALUE
+                                 : adn_cl.GetDeviceInfo(device, what, size, is_narrow ? (void *)&narrow : &wide, NULL);
+    if (code != CL_SUCCESS) {
+        if (failure) *failure = code;
+        return 0;
+    }
+    if (is_narrow) return narrow;
     return wide > INT64_MAX ? INT64_MAX : (int64_t)wide;
 }
 
-static void platform_text(cl_platform_id platform, cl_uint what, char *text, size_t capacity)
+static bool platform_text(cl_platform_id platform, cl_uint what, char *text, size_t capacity)
 {
     size_t size = 0;
-    text[0] = 0;
-    if (adn_cl.GetPlatformInfo(platform, what, capacity - 1, text, &size) != CL_SUCCESS) size = 0;
-    text[size < capacity ? size : capacity - 1] = 0;
+    const cl_int code = adn_cl.GetPlatformInfo(platform, what, capacity - 1, text, &size);
+    text[code != CL_SUCCESS ? 0 : size < capacity ? size : capacity - 1] = 0;
+    return code == CL_SUCCESS;
 }
 
-static void fill_device(cl_platform_id platform, cl_device_id native, struct adn_device *device)
+/* A device that does not answer what engines go by is of no use: then the code says why. */
+static cl_int fill_device(cl_platform_id platform, cl_device_id native, struct adn_device *device)
 {
     anydnn_device_info *info = &device->info;
-    const int64_t type = device_number(native, CL_DEVICE_TYPE);
+    cl_int code = CL_SUCCESS, named;
+    const int64_t type = device_number(native, CL_DEVICE_TYPE, &code);
     char platform_name[64], driver[56];
     memset(device, 0, sizeof *device);
     device->backend = &adn_opencl_backend;
@@ -74,27 +84,27 @@ static void fill_device(cl_platform_id platform, cl_device_id native, struct adn
     adn_cl_device_text(native, CL_DRIVER_VERSION, driver, sizeof driver);
     info->struct_size = sizeof *info;
     info->backend = ANYDNN_BACKEND_OPENCL;
-    adn_cl_device_text(native, CL_DEVICE_NAME, info->name, sizeof info->name);
+    named = adn_cl_device_text(native, CL_DEVICE_NAME, info->name, sizeof info->name);
     snprintf(info->driver, sizeof info->driver, "%s %s", platform_name, driver);
-    info->memory_bytes = device_number(native, CL_DEVICE_GLOBAL_MEM_SIZE);
-    info->max_alloc_bytes = device_number(native, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    info->local_memory_bytes = device_number(native, CL_DEVICE_LOCAL_MEM_SIZE);
-    info->compute_units = (int32_t)device_number(native, CL_DEVICE_MAX_COMPUTE_UNITS);
-    info->max_block_threads = (int32_t)device_number(native, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    info->memory_bytes = device_number(native, CL_DEVICE_GLOBAL_MEM_SIZE, &code);
+    info->max_alloc_bytes = device_number(native, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &code);
+    info->local_memory_bytes = device_number(native, CL_DEVICE_LOCAL_MEM_SIZE, &code);
+    info->compute_units = (int32_t)device_number(native, CL_DEVICE_MAX_COMPUTE_UNITS, &code);
+    info->max_block_threads = (int32_t)device_number(native, CL_DEVICE_MAX_WORK_GROUP_SIZE, &code);
     /* A simulator that claims both is there to run what a GPU runs. */
     info->is_cpu = (type & (int64_t)CL_DEVICE_TYPE_CPU) && !(type & (int64_t)CL_DEVICE_TYPE_GPU);
-    info->unified_memory = device_number(native, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
-    info->has_f64 = device_number(native, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
+    info->unified_memory = device_number(native, CL_DEVICE_HOST_UNIFIED_MEMORY, NULL) != 0;
+    info->has_f64 = device_number(native, CL_DEVICE_DOUBLE_FP_CONFIG, NULL) != 0;
     if (adn_cl_has_extension(native, "cl_nv_device_attribute_query"))
-        info->capability = (int32_t)(10 * device_number(native, CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV) +
-                                     device_number(native, CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV));
+        info->capability = (int32_t)(10 * device_number(native, CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, NULL) +
+                                     device_number(native, CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV, NULL));
+    return named != CL_SUCCESS ? named : code;
 }
 
 /* ---- List of devices. ---- */
 
 struct found {
-    cl_platform_id platform;
-    cl_device_id device;
+    struct adn_device device;
     char platform_name[64];
     bool gpu;
     int index;
@@ -109,24 +119,34 @@ static int by_order(const void *a, const void *b)
     return names ? names : x->index - y->index;
 }
 
+/* True for a device that can be used; *failure says what a broken one answered. */
+static bool inspect(cl_platform_id platform, cl_device_id native, struct found *found, cl_int *failure)
+{
+    cl_int code = CL_SUCCESS;
+    if (device_number(native, CL_DEVICE_AVAILABLE, &code) &&
+        device_number(native, CL_DEVICE_COMPILER_AVAILABLE, &code)) {
+        code = fill_device(platform, native, &found->device);
+        found->gpu = (device_number(native, CL_DEVICE_TYPE, &code) & (int64_t)CL_DEVICE_TYPE_GPU) != 0;
+        platform_text(platform, CL_PLATFORM_NAME, found->platform_name, sizeof found->platform_name);
+        if (code == CL_SUCCESS) return true;
+    }
+    if (code != CL_SUCCESS) *failure = code;
+    return false;
+}
+
 static cl_int find_in_platform(cl_platform_id platform, struct found *list, int *count)
 {
     cl_device_id devices[MAX_PLATFORM_DEVICES];
     cl_uint i, there = 0;
-    cl_int code = adn_cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_PLATFORM_DEVICES, devices, &there);
+    cl_int failure = CL_SUCCESS, code;
+    code = adn_cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_PLATFORM_DEVICES, devices, &there);
     if (code != CL_SUCCESS) return code == CL_DEVICE_NOT_FOUND ? CL_SUCCESS : code;
     for (i = 0; i < there && i < MAX_PLATFORM_DEVICES && *count < MAX_DEVICES; i++) {
-        struct found *found = &list[*count];
-        if (!device_number(devices[i], CL_DEVICE_AVAILABLE)) continue;
-        if (!device_number(devices[i], CL_DEVICE_COMPILER_AVAILABLE)) continue;
-        found->platform = platform;
-        found->device = devices[i];
-        platform_text(platform, CL_PLATFORM_NAME, found->platform_name, sizeof found->platform_name);
-        found->gpu = (device_number(devices[i], CL_DEVICE_TYPE) & (int64_t)CL_DEVICE_TYPE_GPU) != 0;
-        found->index = *count;
+        if (!inspect(platform, devices[i], &list[*count], &failure)) continue;
+        list[*count].index = *count;
         ++*count;
     }
-    return CL_SUCCESS;
+    return failure;
 }
 
 /* All usable devices in their order; *note says what was seen. */
@@ -167,7 +187,7 @@ static int probe(struct adn_device *devices, int capacity, char *note, size_t no
     adn_cache_configure();
     if (count > capacity) count = capacity;
     for (i = 0; i < count; i++) {
-        fill_device(list[i].platform, list[i].device, &devices[i]);
+        devices[i] = list[i].device;
         devices[i].ordinal = i;
     }
     return count;
@@ -192,33 +212,35 @@ static anydnn_status adopt(void *native, void *native_device, struct adn_device 
                         (int)(size / sizeof members[0]));
     ADN_CL_TRY(ADN_CL_WRAP,
                adn_cl.GetDeviceInfo(native_device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL));
-    fill_device(platform, native_device, device);
-    for (at = 0; at < count && list[at].device != native_device; at++) {
+    ADN_TRY(adn_cl_check(fill_device(platform, native_device, device), ADN_CL_WRAP, "clGetDeviceInfo", NULL));
+    for (at = 0; at < count && list[at].device.native != native_device; at++) {
     }
     device->ordinal = at < count ? at : -1; /* a sub-device, say, is not in the list */
     snprintf(device->info.id, sizeof device->info.id, "opencl:%d", device->ordinal);
     return ANYDNN_OK;
 }
 
-/* Everything but source and options that a compiled program depends on. */
-static void identify(const struct adn_device *device, struct adn_cache_key *key)
+/* Everything but source and options that a compiled program depends on. False: not all of it was answered. */
+static bool identify(const struct adn_device *device, struct adn_cache_key *key)
 {
     static const cl_uint questions[] = { CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION,
                                          CL_DEVICE_EXTENSIONS };
     int32_t numbers[3] = { ANYDNN_VERSION, ADN_CACHE_FORMAT, 0 };
     char text[8192];
+    cl_int code = CL_SUCCESS;
     size_t i;
     adn_cache_key_init(key);
-    numbers[2] = (int32_t)device_number(device->native, CL_DEVICE_ADDRESS_BITS);
+    numbers[2] = (int32_t)device_number(device->native, CL_DEVICE_ADDRESS_BITS, &code);
     adn_cache_key_add(key, numbers, sizeof numbers);
     for (i = 0; i < sizeof questions / sizeof questions[0]; i++) {
-        adn_cl_device_text(device->native, questions[i], text, sizeof text);
+        if (code == CL_SUCCESS) code = adn_cl_device_text(device->native, questions[i], text, sizeof text);
         adn_cache_key_add(key, text, strlen(text));
     }
-    platform_text(device->native2, CL_PLATFORM_NAME, text, sizeof text);
+    if (!platform_text(device->native2, CL_PLATFORM_NAME, text, sizeof text)) return false;
     adn_cache_key_add(key, text, strlen(text));
-    platform_text(device->native2, CL_PLATFORM_VERSION, text, sizeof text);
+    if (!platform_text(device->native2, CL_PLATFORM_VERSION, text, sizeof text)) return false;
     adn_cache_key_add(key, text, strlen(text));
+    return code == CL_SUCCESS;
 }
 
 static void release(struct adn_cl_context *own)
@@ -276,7 +298,7 @@ static anydnn_status open_context(anydnn_context *context, void *native)
         release(own);
         return status;
     }
-    identify(&context->device, &own->identity);
+    own->identified = identify(&context->device, &own->identity);
     context->native = own;
     return ANYDNN_OK;
 }

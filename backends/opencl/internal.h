@@ -21,6 +21,7 @@ struct adn_cl_context {
     struct adn_cl_program *programs;
     struct adn_kernel *kernels;
     struct adn_cache_key identity; /* of the device and its compiler */
+    bool identified;               /* else programs are not kept on disk */
     cl_command_queue warm_queue;   /* CPU devices: first launches, see program.c; NULL elsewhere */
     cl_mem warm_memory;
 };
@@ -37,7 +38,7 @@ static inline cl_command_queue adn_cl_queue(const anydnn_stream *stream)
 
 /* backend.c */
 /* A string of the device, "" when it cannot be had; cut to `capacity`. */
-void adn_cl_device_text(cl_device_id device, cl_uint what, char *text, size_t capacity);
+cl_int adn_cl_device_text(cl_device_id device, cl_uint what, char *text, size_t capacity);
 /* True if the device lists the extension. */
 bool adn_cl_has_extension(cl_device_id device, const char *name);
 

@@ -187,9 +187,9 @@ static anydnn_status build(anydnn_context *context, const struct adn_variant *va
     write_options(variant, context->device.info.is_cpu != 0, options);
     adn_cache_key_add(&key, options, strlen(options));
     adn_cache_key_add(&key, source->bytes, *source->size);
-    if (build_cached(own, &key, options, variant, program)) return ANYDNN_OK;
+    if (own->identified && build_cached(own, &key, options, variant, program)) return ANYDNN_OK;
     ADN_TRY(build_source(context, source, options, variant, program));
-    keep(own, &key, *program);
+    if (own->identified) keep(own, &key, *program);
     return ANYDNN_OK;
 }
 

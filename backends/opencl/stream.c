@@ -4,6 +4,7 @@
  * times are preferred where the queue has them and they make sense. */
 #include "internal.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* ---- Queues. ---- */
@@ -63,10 +64,11 @@ anydnn_status adn_cl_stream_sync(anydnn_stream *stream)
 /* A recorded point. The driver's callback may come after the event has been recorded again or destroyed, so the point
  * is counted; the cl_event is released by the event's side alone. */
 struct point {
-    int references; /* under stamp_lock, as the rest but `native` */
+    int references; /* under the lock of stamps, as the rest but `native` */
     cl_event native;
     bool stamped;
     int64_t time_ns; /* host time of completion; -1 = unknown */
+    cl_int refused;  /* why no callback could be set; written before anybody sees the point */
 };
 
 struct adn_cl_event {
@@ -74,32 +76,54 @@ struct adn_cl_event {
     struct point *point;
 };
 
-static adn_once stamp_once;
-static adn_mutex *stamp_lock;
-static adn_condition *stamp_done;
+/* Of all contexts, since a callback may outlive its own. Made by the first event for which there is memory. */
+struct stamps {
+    adn_mutex *lock;
+    adn_condition *done;
+};
+static _Atomic(struct stamps *) stamps;
 
-static void stamp_init(void)
+static bool stamps_ready(void)
 {
-    stamp_lock = adn_mutex_create();
-    stamp_done = adn_condition_create();
+    struct stamps *made, *none = NULL;
+    if (atomic_load(&stamps)) return true;
+    made = calloc(1, sizeof *made);
+    if (!made) return false;
+    made->lock = adn_mutex_create();
+    made->done = adn_condition_create();
+    if (made->lock && made->done && atomic_compare_exchange_strong(&stamps, &none, made)) return true;
+    adn_condition_destroy(made->done);
+    adn_mutex_destroy(made->lock);
+    free(made);
+    return none != NULL;
+}
+
+static void stamps_lock(void)
+{
+    adn_mutex_lock(atomic_load(&stamps)->lock);
+}
+
+static void stamps_unlock(void)
+{
+    adn_mutex_unlock(atomic_load(&stamps)->lock);
 }
 
 static void point_unref(struct point *point)
 {
     bool last;
-    adn_mutex_lock(stamp_lock);
+    stamps_lock();
     last = --point->references == 0;
-    adn_mutex_unlock(stamp_lock);
+    stamps_unlock();
     if (last) free(point);
 }
 
 static void stamp(struct point *point, int64_t time_ns)
 {
-    adn_mutex_lock(stamp_lock);
+    stamps_lock();
     point->stamped = true;
     point->time_ns = time_ns;
-    adn_condition_signal_all(stamp_done);
-    adn_mutex_unlock(stamp_lock);
+    adn_condition_signal_all(atomic_load(&stamps)->done);
+    stamps_unlock();
     point_unref(point);
 }
 
@@ -109,20 +133,20 @@ static void ADN_CL_CALL completed(cl_event native, cl_int status, void *user)
     stamp(user, status < 0 ? -1 : adn_time_ns());
 }
 
-/* The event's current point with a reference of the caller's on both sides; NULL when never recorded. */
-static struct point *point_take(struct adn_cl_event *own)
+/* The event's current point with a reference of the caller's on both sides. */
+static anydnn_status point_take(struct adn_cl_event *own, struct point **point)
 {
-    struct point *point;
+    anydnn_status status = ANYDNN_OK;
     adn_mutex_lock(own->lock);
-    point = own->point;
-    if (point) {
-        adn_mutex_lock(stamp_lock);
-        point->references++;
-        adn_mutex_unlock(stamp_lock);
-        adn_cl.RetainEvent(point->native);
+    *point = own->point;
+    if (*point) status = adn_cl_check(adn_cl.RetainEvent((*point)->native), ADN_CL_ENQUEUE, "clRetainEvent", NULL);
+    if (*point && status == ANYDNN_OK) {
+        stamps_lock();
+        (*point)->references++;
+        stamps_unlock();
     }
     adn_mutex_unlock(own->lock);
-    return point;
+    return *point ? status : adn_fail(ANYDNN_INVALID, "event was never recorded");
 }
 
 static void point_release(struct point *point)
@@ -135,9 +159,8 @@ static void point_release(struct point *point)
 anydnn_status adn_cl_event_create(anydnn_event *event)
 {
     struct adn_cl_event *own = calloc(1, sizeof *own);
-    adn_run_once(&stamp_once, stamp_init);
-    if (own) own->lock = adn_mutex_create();
-    if (!own || !own->lock || !stamp_lock || !stamp_done) {
+    if (own && stamps_ready()) own->lock = adn_mutex_create();
+    if (!own || !own->lock) {
         free(own);
         return adn_fail(ANYDNN_OUT_OF_MEMORY, "no host memory for an event");
     }
@@ -167,7 +190,8 @@ anydnn_status adn_cl_event_record(anydnn_event *event, anydnn_stream *stream)
         return status;
     }
     point->references = 2; /* the event's and the callback's */
-    if (adn_cl.SetEventCallback(point->native, CL_COMPLETE, completed, point) != CL_SUCCESS) stamp(point, -1);
+    point->refused = adn_cl.SetEventCallback(point->native, CL_COMPLETE, completed, point);
+    if (point->refused != CL_SUCCESS) stamp(point, -1);
     /* Another queue, or the host, may wait for it. */
     adn_cl.Flush(adn_cl_queue(stream));
     adn_mutex_lock(own->lock);
@@ -181,8 +205,7 @@ anydnn_status adn_cl_event_record(anydnn_event *event, anydnn_stream *stream)
 static anydnn_status wait_for(struct adn_cl_event *own, struct point **point)
 {
     anydnn_status status;
-    *point = point_take(own);
-    if (!*point) return adn_fail(ANYDNN_INVALID, "event was never recorded");
+    ADN_TRY(point_take(own, point));
     status = adn_cl_check(adn_cl.WaitForEvents(1, &(*point)->native), ADN_CL_ENQUEUE, "clWaitForEvents", NULL);
     if (status == ANYDNN_OK) return ANYDNN_OK;
     point_release(*point);
@@ -199,9 +222,9 @@ anydnn_status adn_cl_event_sync(anydnn_event *event)
 
 anydnn_status adn_cl_stream_wait(anydnn_stream *stream, anydnn_event *event)
 {
-    struct point *point = point_take(event->native);
+    struct point *point;
     anydnn_status status;
-    if (!point) return adn_fail(ANYDNN_INVALID, "event was never recorded");
+    ADN_TRY(point_take(event->native, &point));
     status = adn_cl_check(adn_cl.EnqueueBarrierWithWaitList(adn_cl_queue(stream), 1, &point->native, NULL),
                           ADN_CL_ENQUEUE, "clEnqueueBarrierWithWaitList", NULL);
     point_release(point);
@@ -211,10 +234,10 @@ anydnn_status adn_cl_stream_wait(anydnn_stream *stream, anydnn_event *event)
 static int64_t host_time(struct point *point)
 {
     int64_t time_ns;
-    adn_mutex_lock(stamp_lock);
-    while (!point->stamped) adn_condition_wait(stamp_done, stamp_lock);
+    stamps_lock();
+    while (!point->stamped) adn_condition_wait(atomic_load(&stamps)->done, atomic_load(&stamps)->lock);
     time_ns = point->time_ns;
-    adn_mutex_unlock(stamp_lock);
+    stamps_unlock();
     return time_ns;
 }
 
@@ -233,6 +256,8 @@ static anydnn_status between(struct point *start, struct point *end, double *nan
         *nanoseconds = (double)(to - from);
         return ANYDNN_OK;
     }
+    ADN_TRY(adn_cl_check(start->refused, ADN_CL_ENQUEUE, "clSetEventCallback", NULL));
+    ADN_TRY(adn_cl_check(end->refused, ADN_CL_ENQUEUE, "clSetEventCallback", NULL));
     host_from = host_time(start);
     host_to = host_time(end);
     if (host_from < 0 || host_to < 0) return adn_fail(ANYDNN_DEVICE, "the driver reported no completion of an event");
