@@ -363,6 +363,8 @@ anydnn_status anydnn_find(anydnn_stream *stream, const anydnn_op *op, const anyd
 
 /* ---- files ---- */
 
+static const char readable[] = "a file of up to 64 MiB";
+
 static void load(anydnn_context *context, const void *bytes, size_t size, const char *path)
 {
     const size_t ignored = adn_tuning_add(context, bytes, size);
@@ -377,8 +379,19 @@ void adn_tuning_open(anydnn_context *context)
     const char *path = adn_tuning_path();
     size_t size;
     void *bytes = path[0] ? adn_file_read(path, ADN_TUNING_FILE, &size) : NULL;
+    const char *why;
     if (bytes) load(context, bytes, size, path);
+    else if (path[0] && adn_file_problem(&why) != ADN_FILE_MISSING)
+        adn_log(context, ANYDNN_LOG_WARNING, "tuning: %s cannot be read: %s", path, why);
     free(bytes);
+}
+
+static anydnn_status cannot(const char *verb, const char *path, const char *accepted)
+{
+    const char *why;
+    if (adn_file_problem(&why) == ADN_FILE_NO_MEMORY)
+        return adn_fail(ANYDNN_OUT_OF_MEMORY, "path '%s' cannot be %s: %s", path, verb, why);
+    return adn_fail(ANYDNN_INVALID, "path '%s' cannot be %s: %s; accepted: %s", path, verb, why, accepted);
 }
 
 anydnn_status anydnn_tuning_load(anydnn_context *context, const char *path)
@@ -388,8 +401,7 @@ anydnn_status anydnn_tuning_load(anydnn_context *context, const char *path)
     ADN_NOT_NULL(context);
     ADN_NOT_NULL(path);
     bytes = adn_file_read(path, ADN_TUNING_FILE, &size);
-    if (!bytes)
-        return adn_fail(ANYDNN_INVALID, "path '%s' cannot be read; accepted: a file of up to %d bytes", path, ADN_TUNING_FILE);
+    if (!bytes) return cannot("read", path, readable);
     load(context, bytes, size, path);
     free(bytes);
     return ANYDNN_OK;
@@ -400,15 +412,18 @@ anydnn_status anydnn_tuning_save(anydnn_context *context, const char *path)
     size_t size = 0, merged_size = 0;
     void *bytes;
     char *merged;
-    bool good;
+    anydnn_status status;
     ADN_NOT_NULL(context);
     ADN_NOT_NULL(path);
     bytes = adn_file_read(path, ADN_TUNING_FILE, &size);
+    /* What cannot be read cannot be merged, and must not be lost. */
+    if (!bytes && adn_file_problem(NULL) != ADN_FILE_MISSING) return cannot("read", path, readable);
     merged = adn_tuning_merge(context, bytes ? bytes : "", bytes ? size : 0, &merged_size);
     free(bytes);
     if (!merged) return adn_fail(ANYDNN_OUT_OF_MEMORY, "no host memory to merge tuning files");
-    good = adn_file_write(path, merged, merged_size);
+    status = adn_file_write(path, merged, merged_size)
+                 ? ANYDNN_OK
+                 : cannot("written", path, "a file in a folder that exists and has room");
     free(merged);
-    if (!good) return adn_fail(ANYDNN_INVALID, "path '%s' cannot be written; accepted: a file in a folder that exists", path);
-    return ANYDNN_OK;
+    return status;
 }

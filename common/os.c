@@ -182,30 +182,55 @@ void *adn_aligned_alloc(size_t bytes)
 
 void adn_aligned_free(void *pointer) { free(pointer); }
 
-void *adn_file_read(const char *path, size_t limit, size_t *size)
+enum adn_file_problem adn_file_problem(const char **text)
+{
+    const int code = errno;
+    if (text) *text = strerror(code);
+    return code == ENOENT ? ADN_FILE_MISSING : code == ENOMEM ? ADN_FILE_NO_MEMORY : ADN_FILE_OTHER;
+}
+
+static bool read_all(int file, char *bytes, size_t size)
+{
+    while (size) {
+        ssize_t part = read(file, bytes, size);
+        if (part < 0 && errno == EINTR) continue;
+        if (part == 0) errno = EIO; /* it became shorter */
+        if (part <= 0) return false;
+        bytes += part;
+        size -= (size_t)part;
+    }
+    return true;
+}
+
+static char *read_open(int file, size_t limit, size_t *size)
 {
     struct stat info;
-    char *bytes = NULL;
-    size_t got = 0;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return NULL;
-    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size <= limit)
-        bytes = malloc((size_t)info.st_size + 1);
-    while (bytes && got < (size_t)info.st_size) {
-        ssize_t part = read(file, bytes + got, (size_t)info.st_size - got);
-        if (part < 0 && errno == EINTR) continue;
-        if (part <= 0) break;
-        got += (size_t)part;
+    char *bytes;
+    if (fstat(file, &info) != 0) return NULL;
+    if (!S_ISREG(info.st_mode) || (uint64_t)info.st_size > limit) {
+        errno = S_ISREG(info.st_mode) ? EFBIG : EINVAL;
+        return NULL;
     }
-    close(file);
-    if (bytes && got != (size_t)info.st_size) {
+    bytes = malloc((size_t)info.st_size + 1);
+    if (!bytes) return NULL;
+    if (!read_all(file, bytes, (size_t)info.st_size)) {
         free(bytes);
-        bytes = NULL;
+        return NULL;
     }
-    if (bytes) {
-        bytes[got] = 0;
-        *size = got;
-    }
+    bytes[info.st_size] = 0;
+    *size = (size_t)info.st_size;
+    return bytes;
+}
+
+void *adn_file_read(const char *path, size_t limit, size_t *size)
+{
+    char *bytes;
+    int problem, file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return NULL;
+    bytes = read_open(file, limit, size);
+    problem = errno;
+    close(file);
+    errno = problem;
     return bytes;
 }
 
@@ -214,6 +239,7 @@ static bool write_all(int file, const char *bytes, size_t size)
     while (size) {
         ssize_t part = write(file, bytes, size);
         if (part < 0 && errno == EINTR) continue;
+        if (part == 0) errno = ENOSPC;
         if (part <= 0) return false;
         bytes += part;
         size -= (size_t)part;
@@ -221,21 +247,35 @@ static bool write_all(int file, const char *bytes, size_t size)
     return fsync(file) == 0;
 }
 
-bool adn_file_write(const char *path, const void *bytes, size_t size)
+/* A process that was killed may have left the name, and another machine or container may use our number. */
+static int create_beside(const char *path, char *temporary, size_t capacity)
 {
     static atomic_uint serial;
+    int file = -1, tries;
+    for (tries = 0; file < 0 && tries < 100; tries++) {
+        int length = snprintf(temporary, capacity, "%s.%d.%u.tmp", path, (int)getpid(), atomic_fetch_add(&serial, 1));
+        if (length < 0 || (size_t)length >= capacity) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (file < 0 && errno != EEXIST) return -1;
+    }
+    return file;
+}
+
+bool adn_file_write(const char *path, const void *bytes, size_t size)
+{
     char temporary[4096];
     bool good;
-    int file;
-    int length = snprintf(temporary, sizeof temporary, "%s.%d.%u.tmp", path, (int)getpid(),
-                          atomic_fetch_add(&serial, 1));
-    if (length < 0 || (size_t)length >= sizeof temporary) return false;
-    file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int problem, file = create_beside(path, temporary, sizeof temporary);
     if (file < 0) return false;
     good = write_all(file, bytes, size);
-    good = close(file) == 0 && good;
-    good = good && rename(temporary, path) == 0;
+    problem = errno;
+    if (close(file) != 0 && good) good = false, problem = errno;
+    if (good && rename(temporary, path) != 0) good = false, problem = errno;
     if (!good) unlink(temporary);
+    errno = problem;
     return good;
 }
 

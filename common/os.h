@@ -51,6 +51,9 @@ void adn_aligned_free(void *pointer);
 void *adn_file_read(const char *path, size_t limit, size_t *size);
 /* Writes atomically: a temporary name in the same folder, flushed, then renamed. */
 bool adn_file_write(const char *path, const void *bytes, size_t size);
+/* Why the thread's last adn_file_read or adn_file_write failed, to be asked at once; *text (may be NULL) in words. */
+enum adn_file_problem { ADN_FILE_MISSING, ADN_FILE_NO_MEMORY, ADN_FILE_OTHER };
+enum adn_file_problem adn_file_problem(const char **text);
 void adn_file_remove(const char *path);
 /* Makes the folder and its parents (mode 0700); true if it exists afterwards. */
 bool adn_folder_make(const char *path);

@@ -221,18 +221,17 @@ static int ask_parameters(const anydnn_context *context, const struct adn_proble
 int adn_ask_engines(const anydnn_context *context, const struct adn_problem *p, bool all_parameters,
                     struct adn_answer *answers)
 {
-    struct adn_engine_plan *plan = malloc(sizeof *plan);
+    struct adn_engine_plan plan;
     const struct adn_engine *engine;
-    int count = plan ? ask_remembered(context, p, plan, answers) : 0, index;
-    for (index = 0; plan && count < ADN_MAX_CANDIDATES &&
+    int count = ask_remembered(context, p, &plan, answers), index;
+    for (index = 0; count < ADN_MAX_CANDIDATES &&
                     (engine = adn_engine_at(context->backend, p->def->op, index)) != NULL; index++) {
-        const struct adn_answer own = answer_of(context, p, engine, NULL, plan);
+        const struct adn_answer own = answer_of(context, p, engine, NULL, &plan);
         if (is_remembered(answers, count, own.id)) answers[0].own_choice = true;
         else insert(answers, count++, &own);
         if (all_parameters && own.accepted && engine->candidate && !p->engine[0])
-            count = ask_parameters(context, p, &own, plan, answers, count);
+            count = ask_parameters(context, p, &own, &plan, answers, count);
     }
-    free(plan);
     return count;
 }
 

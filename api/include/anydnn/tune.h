@@ -49,7 +49,7 @@ ANYDNN_API anydnn_status anydnn_tuning_load(anydnn_context *context, const char 
 /* Merges what the context knows into a file, which is made if it is not there: of two entries for one problem the faster
  * stays, entries of other devices stay, lines that are malformed go. The file is replaced at once: a reader sees the old
  * or the new one. Of two programs that save at the same moment, one may undo the other's additions.
- * INVALID: NULL; a path that cannot be written. OUT_OF_MEMORY. */
+ * INVALID: NULL; a path that cannot be written, or a file there that cannot be read. OUT_OF_MEMORY. */
 ANYDNN_API anydnn_status anydnn_tuning_save(anydnn_context *context, const char *path);
 
 #ifdef __cplusplus
