@@ -37,7 +37,7 @@ static double scalar_of(const struct adn_oracle *o, int role, double otherwise)
     return slot >= 0 ? o->scalar[slot] : otherwise;
 }
 
-/* Dropout's mask, fills and plain copies are defined to the last bit. */
+/* Dropout's mask, fills, plain copies and convolutions of integers are defined to the last bit. */
 static bool is_exact(const struct adn_oracle *o)
 {
     switch (o->problem.def->op) {
@@ -45,6 +45,8 @@ static bool is_exact(const struct adn_oracle *o)
     case ANYDNN_OP_DROPOUT_BACKWARD:
     case ANYDNN_OP_FILL:
         return true;
+    case ANYDNN_OP_CONV_FORWARD:
+        return adn_is_byte(o->problem.operand[0].t.dtype);
     case ANYDNN_OP_COPY:
         return scalar_of(o, ANYDNN_ALPHA, 1) == 1 && scalar_of(o, ANYDNN_BETA, 0) == 0;
     default:

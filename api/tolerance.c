@@ -95,11 +95,14 @@ static double depth_of(const struct adn_oracle *o)
     return depth > 1 ? depth : 1;
 }
 
+static bool is_epilogue_op(int op) { return op == ANYDNN_OP_CONV_FORWARD || op == ANYDNN_OP_CONV_BACKWARD_DATA; }
+
 /* alpha = 0 where every output is scaled: beta * old output, and perhaps a bias. */
 static bool reads_nothing(const struct adn_oracle *o)
 {
     const struct adn_problem *p = &o->problem;
     int slot;
+    if (is_epilogue_op(p->def->op) && (p->desc.conv.activation || adn_tensor(p, ANYDNN_Z))) return false;
     if (scalar_of(o, ANYDNN_ALPHA, 1) != 0 || p->def->op == ANYDNN_OP_BINARY) return false;
     for (slot = 0; slot < p->slots; slot++)
         if (is_output(p, slot) && !is_scaled(o, slot)) return false;
@@ -164,6 +167,7 @@ void adn_bounds_magnify(struct adn_problem *p, double *scalar)
     if ((op == ANYDNN_OP_BINARY || op == ANYDNN_OP_BINARY_BACKWARD) && p->desc.binary.mode != ANYDNN_MUL &&
         p->desc.binary.mode != ANYDNN_DIV)
         p->desc.binary.mode = ANYDNN_ADD;
+    if (is_epilogue_op(op)) p->desc.conv.activation = ANYDNN_CONV_IDENTITY; /* none is steeper than 1, or than |coef| */
     if (op == ANYDNN_OP_REDUCE_BACKWARD && p->desc.reduce.mode == ANYDNN_REDUCE_MAX)
         p->desc.reduce.mode = ANYDNN_REDUCE_SUM;
 }
@@ -214,6 +218,15 @@ static void activation_bounds(struct adn_bounds *b)
     const int mode = b->o->problem.desc.activation.mode;
     relative(b, 2, mode == ANYDNN_SIGMOID || mode == ANYDNN_TANH ? 32 : 0);
     b->floor_by_dy = b->o->problem.def->op == ANYDNN_OP_ACTIVATION_BACKWARD;
+}
+
+/* A convolution's activation passes the error of its sum on, leaky by coef where that is steeper than 1. */
+static void convolution_bounds(struct adn_bounds *b)
+{
+    const int activation = b->o->problem.desc.conv.activation;
+    const double coef = fabs(scalar_of(b->o, ANYDNN_COEF, 0));
+    if (activation == ANYDNN_CONV_LEAKY_RELU && coef > 1) b->growth *= coef;
+    if (activation == ANYDNN_CONV_SIGMOID || activation == ANYDNN_CONV_TANH) b->floor = 32;
 }
 
 /* ---- batch normalisation ---- */
@@ -347,6 +360,7 @@ anydnn_status adn_bounds_begin(struct adn_bounds *b, const struct adn_oracle *o)
         b->row = b->most * depth;
     }
     if (o->problem.def->op == ANYDNN_OP_ADAM) b->growth = 16;
+    if (is_epilogue_op(o->problem.def->op)) convolution_bounds(b);
     if (b->kind != RELATIVE) return ANYDNN_OK;
     relative(b, 4, 0);
     if (reads_nothing(o)) return ANYDNN_OK;
@@ -392,7 +406,8 @@ static double slack_of(const struct adn_bounds *b, int slot, int64_t i, double w
     switch (b->kind) {
     case SUMS:
         *size = fabs(sum) + old;
-        return b->growth * U * *size;
+        return (t->dtype == ANYDNN_F64 && o->problem.operand[slot].t.dtype == ANYDNN_F64 ? 0x1p-53 : U) *
+               (b->growth * *size + b->floor);
     case SOFTMAX_BACKWARD: /* on magnitudes |y dy| - |y| sum |dy y|: twice |y dy| less that is the sum wanted */
         *size =
             fabs(2 * alpha * fabs(before(o, bound(o, ANYDNN_Y), i) * before(o, bound(o, ANYDNN_DY), i)) - sum) + old;

@@ -57,6 +57,15 @@ static double copy_sample(const struct trial *t, const struct operand *o, double
     return value_is_integer(o->tensor.dtype) ? rint(300 * u) : rint(600 * u) / 2;
 }
 
+/* 8-bit convolutions: small numbers among the extremes; scales are powers of two, so that ties come up. */
+static double integer_conv_sample(const struct operand *o, double u, uint64_t bits)
+{
+    if (o->role == ANYDNN_SCALES) return ldexp(1, -3 - (int)(bits % 5));
+    if (o->role == ANYDNN_BIAS) return o->tensor.dtype == ANYDNN_I32 ? rint(2000 * u) : rint(100 * u) / 4;
+    if (o->role == ANYDNN_X || o->role == ANYDNN_W) return bits % 11 == 0 ? 256 * u : 16 * u;
+    return 120 * u;
+}
+
 static double sample(const struct trial *t, const struct operand *o, int64_t i)
 {
     const uint64_t seed = t->seed ^ (uint64_t)o->role * UINT64_C(0xD1342543DE82EF95);
@@ -74,6 +83,9 @@ static double sample(const struct trial *t, const struct operand *o, int64_t i)
         return 0.6 + 0.5 * u;
     if (o->role == ANYDNN_SAVED_MEAN || o->role == ANYDNN_RUNNING_MEAN) return channel_mean(t, o, i) + 0.1 * u;
     switch (op) {
+    case ANYDNN_OP_CONV_FORWARD:
+        if (t->exact) return integer_conv_sample(o, u, bits);
+        break;
     case ANYDNN_OP_BATCHNORM_TRAINING:
     case ANYDNN_OP_BATCHNORM_INFERENCE:
     case ANYDNN_OP_BATCHNORM_BACKWARD:
@@ -116,12 +128,13 @@ bool trial_reads_nothing(const struct trial *t)
     return true;
 }
 
-/* Inputs that must not be read are made NaN, but for a bias, which alpha does not scale. */
+/* Inputs that must not be read are made NaN, but for a bias and z, which alpha does not scale. */
 static bool must_not_be_read(const struct trial *t, const struct operand *o)
 {
+    const bool unread = o->role == ANYDNN_Z ? trial_scalar(t, ANYDNN_ALPHA2, 1) == 0
+                                            : o->role != ANYDNN_BIAS && o->role != ANYDNN_SCALES && trial_reads_nothing(t);
     int i;
-    if (o->written || o->role == ANYDNN_BIAS || value_is_integer(o->tensor.dtype) || !trial_reads_nothing(t))
-        return false;
+    if (o->written || value_is_integer(o->tensor.dtype) || !unread) return false;
     for (i = 0; i < t->operands; i++) /* an old output in the same place is read */
         if (t->operand[i].written && t->operand[i].root == o->root) return false;
     return true;

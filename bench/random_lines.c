@@ -264,11 +264,43 @@ static struct shape spatial(int64_t first, int64_t second, const int64_t *axes, 
     return s;
 }
 
+/* What forward and backward data do beside the sum. `dtype` is that of the output, exact: i32 sums and nothing more. */
+static void say_epilogue(struct maker *m, const struct shape *out, const char *dtype, bool integers)
+{
+    static const char *const activations[] = { "relu", "leaky_relu", "clipped_relu", "sigmoid", "tanh" };
+    if (strcmp(dtype, "i32") == 0) return;
+    if (rarely(m, 5)) {
+        say_in(m, "z", out, dtype);
+        if (rarely(m, 2)) say(m, " alpha2=%s", rarely(m, 3) ? "0" : "-0.75");
+    }
+    if (rarely(m, 4)) say(m, " activation=%s", activations[draw(m, integers ? 3 : 5)]);
+    if (rarely(m, 6)) say(m, " coef=%s", rarely(m, 2) ? "1.5" : "0.25");
+}
+
+/* Returns whether the output may be scaled: exact sums may not. */
+static bool make_integer_conv(struct maker *m, const struct shape *x, const struct shape *w, const struct shape *y,
+                              const struct shape *channels)
+{
+    static const char *const outputs[] = { "i8", "u8", "f32", "i32" };
+    const struct shape one = { channels->ndim, { 1, 1, 1, 1, 1 }, "" };
+    const char *from = draw(m, 2) ? "i8" : "u8", *to = outputs[draw(m, 4)];
+    const bool sums = strcmp(to, "i32") == 0;
+    say_in(m, "x", x, from), say_in(m, "w", w, "i8"), say_out(m, "y", y, to);
+    if (rarely(m, 2)) say_in(m, "bias", channels, sums || draw(m, 2) ? "i32" : "f32");
+    if (!sums && draw(m, 3)) say_in(m, "scales", draw(m, 2) ? channels : &one, "f32");
+    if (rarely(m, 2)) say(m, " x_zero=%d", strcmp(from, "i8") == 0 ? draw(m, 255) - 127 : draw(m, 256));
+    if (rarely(m, 2) && (strcmp(to, "i8") == 0 || strcmp(to, "u8") == 0)) say(m, " y_zero=%d", draw(m, 128));
+    say_epilogue(m, y, to, true);
+    return !sums;
+}
+
 static void make_conv(struct maker *m, int op)
 {
     static const int64_t groups[] = { 1, 1, 1, 2, 3 };
     static const int64_t ones[3] = { 1, 1, 1 };
-    const char *dtype = draw_dtype(m);
+    const char *dtype = rarely(m, 8) ? "f64" : draw_dtype(m);
+    const bool integers = op == ANYDNN_OP_CONV_FORWARD && rarely(m, 5);
+    bool scaled = true;
     int64_t g = groups[draw(m, 5)], c = size_of_axis(m), k = size_of_axis(m), n;
     struct shape x, w, y, bias;
     struct window window;
@@ -285,19 +317,25 @@ static void make_conv(struct maker *m, int op)
         say_scales(m, false);
         return;
     }
-    if (op == ANYDNN_OP_CONV_BACKWARD_DATA)
+    if (op == ANYDNN_OP_CONV_BACKWARD_DATA) {
+        const struct shape channels = spatial(1, c * g, ones, window.rank);
         say_in(m, "dy", &y, dtype), say_in(m, "w", &w, dtype), say_out(m, "dx", &x, dtype);
+        if (rarely(m, 4)) say_in(m, "bias", &channels, dtype);
+        say_epilogue(m, &x, dtype, false);
+    } else if (integers)
+        scaled = make_integer_conv(m, &x, &w, &y, &bias);
     else if (op == ANYDNN_OP_CONV_BACKWARD_FILTER)
         say_in(m, "x", &x, dtype), say_in(m, "dy", &y, dtype), say_out(m, "dw", &w, dtype);
     else {
         say_in(m, "x", &x, dtype), say_in(m, "w", &w, dtype);
         if (rarely(m, 3)) say_in(m, "bias", &bias, dtype);
         if (rarely(m, 2)) say_out(m, "y", &y, dtype);
+        say_epilogue(m, &y, dtype, false);
     }
     say_window(m, &window);
     if (g != 1) say(m, " groups=%lld", (long long)g);
     if (rarely(m, 4)) say(m, " mode=convolution");
-    say_scales(m, false);
+    if (scaled) say_scales(m, false);
 }
 
 static void make_pool(struct maker *m, int op)

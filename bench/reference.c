@@ -65,6 +65,8 @@ static void magnify(struct trial *t)
         const int mode = t->op.binary.mode;
         if (mode == ANYDNN_SUB || mode == ANYDNN_MAXIMUM || mode == ANYDNN_MINIMUM) t->op.binary.mode = ANYDNN_ADD;
     }
+    if (op == ANYDNN_OP_CONV_FORWARD || op == ANYDNN_OP_CONV_BACKWARD_DATA)
+        t->op.conv.activation = ANYDNN_CONV_IDENTITY; /* none of them is steeper than 1, or than |coef| */
     if (op == ANYDNN_OP_REDUCE_BACKWARD && t->op.reduce.mode == ANYDNN_REDUCE_MAX)
         t->op.reduce.mode = ANYDNN_REDUCE_SUM;
     if (op == ANYDNN_OP_SGD || op == ANYDNN_OP_ADAM) {

@@ -61,11 +61,12 @@ static double largest(const struct operand *o)
 static void from_magnitudes(const struct trial *t, struct operand *o, const double *magnitude, double growth)
 {
     const struct scaling s = scaling_of(t, o);
+    const double unit = o->tensor.dtype == ANYDNN_F64 ? ldexp(1, -53) : U;
     int64_t i;
     for (i = 0; i < o->count; i++) {
         const double sum = fabs(magnitude[i]) + old_share(o, s, i);
         o->size_sum[i] = sum;
-        o->slack[i] = growth * U * sum;
+        o->slack[i] = growth * unit * sum;
     }
 }
 
@@ -297,10 +298,37 @@ static anydnn_status tolerance_batchnorm(struct trial *t, struct device *referen
     return status;
 }
 
+/* A convolution's activation passes the error of its sum on, leaky by coef where that is steeper than 1; sigmoid and tanh
+ * add 16 ulp of their bound. */
+static anydnn_status tolerance_convolution(struct trial *t, struct device *reference, double growth)
+{
+    const int activation = t->op.conv.activation;
+    const double coef = fabs(trial_scalar(t, ANYDNN_COEF, 0.01));
+    struct operand *out = trial_operand(t, t->op.head.op == ANYDNN_OP_CONV_FORWARD ? ANYDNN_Y : ANYDNN_DX);
+    const anydnn_status status =
+        tolerance_sums(t, reference, growth * (activation == ANYDNN_CONV_LEAKY_RELU && coef > 1 ? coef : 1));
+    const double unit = out->tensor.dtype == ANYDNN_F64 ? ldexp(1, -53) : U;
+    int64_t i;
+    if (activation == ANYDNN_CONV_SIGMOID || activation == ANYDNN_CONV_TANH)
+        for (i = 0; i < out->count; i++) out->slack[i] += 32 * unit;
+    return status;
+}
+
+/* Beside alpha * 0 and beta * old output there is more to store. */
+static bool has_epilogue(const struct trial *t)
+{
+    const int op = t->op.head.op;
+    return (op == ANYDNN_OP_CONV_FORWARD || op == ANYDNN_OP_CONV_BACKWARD_DATA) &&
+           (t->op.conv.activation || trial_operand(t, ANYDNN_Z));
+}
+
 static anydnn_status tolerance_by_operation(struct trial *t, struct device *reference)
 {
     const double sums = 8 + sqrt(t->depth > 0 ? t->depth : 0);
     switch (t->op.head.op) {
+    case ANYDNN_OP_CONV_FORWARD:
+    case ANYDNN_OP_CONV_BACKWARD_DATA:
+        return tolerance_convolution(t, reference, sums);
     case ANYDNN_OP_POOL_FORWARD:
         if (t->op.pool.mode != ANYDNN_POOL_MAX) return tolerance_sums(t, reference, sums);
         tolerance_relative(t, 0, 0);
@@ -351,9 +379,10 @@ anydnn_status trial_tolerance(struct trial *t, struct device *reference)
         o->size_sum = calloc((size_t)o->count + 1, sizeof *o->size_sum);
         if (!o->slack || !o->size_sum) return ANYDNN_OUT_OF_MEMORY;
     }
-    if (trial_reads_nothing(t)) { /* beta * old output, and perhaps a bias */
+    if (t->exact) return ANYDNN_OK;
+    if (trial_reads_nothing(t) && !has_epilogue(t)) { /* beta * old output, and perhaps a bias */
         tolerance_relative(t, 4, 0);
         return ANYDNN_OK;
     }
-    return t->exact ? ANYDNN_OK : tolerance_by_operation(t, reference);
+    return tolerance_by_operation(t, reference);
 }

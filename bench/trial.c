@@ -33,8 +33,10 @@ static uint32_t role_flags(int op, int role)
 
 bool trial_is_scaled(const struct trial *trial)
 {
+    const struct operand *y = trial_operand(trial, ANYDNN_Y);
     int i;
     if (!role_flags(trial->op.head.op, ANYDNN_BETA)) return false;
+    if (trial->op.head.op == ANYDNN_OP_CONV_FORWARD && y && y->tensor.dtype == ANYDNN_I32) return false; /* exact sums */
     for (i = 0; i < trial->operands; i++)
         if (trial->operand[i].flags & ANYDNN_ROLE_SCALED) return true;
     return trial->op.head.op == ANYDNN_OP_BINARY;
@@ -72,7 +74,7 @@ static void set_tensor(struct trial *t, struct operand *o)
         o->read = o->read || trial_scalar(t, ANYDNN_BETA, 0) != 0;
 }
 
-/* Dropout's mask, fills and plain copies are defined to the last bit. */
+/* Dropout's mask, fills, plain copies and convolutions of integers are defined to the last bit. */
 static bool is_exact(const struct trial *t)
 {
     switch (t->op.head.op) {
@@ -80,6 +82,8 @@ static bool is_exact(const struct trial *t)
     case ANYDNN_OP_DROPOUT_BACKWARD:
     case ANYDNN_OP_FILL:
         return true;
+    case ANYDNN_OP_CONV_FORWARD:
+        return value_is_integer(trial_operand(t, ANYDNN_X)->tensor.dtype);
     case ANYDNN_OP_COPY:
         return trial_scalar(t, ANYDNN_ALPHA, 1) == 1 && trial_scalar(t, ANYDNN_BETA, 0) == 0;
     default:

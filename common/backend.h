@@ -51,7 +51,7 @@ struct anydnn_event {
 /* A kernel launch: blocks of variant->block threads; `grid` counts blocks (0 blocks: the caller skips the launch).
  * Memory arguments come first and in order (CUDA: a pointer each; OpenCL: buffer and 64-bit byte offset each), then
  * the parameter struct by value. */
-enum { ADN_MAX_MEMORIES = 12, ADN_MAX_PARAMS = 576 };
+enum { ADN_MAX_MEMORIES = 12, ADN_MAX_PARAMS = 704 };
 struct adn_place {
     void *base;
     uint64_t offset; /* bytes */

@@ -103,6 +103,9 @@ const anydnn_tensor *adn_tensor(const struct adn_problem *p, int role);
 /* True for a tensor without elements; true when every output of the problem is empty. */
 bool adn_is_empty(const anydnn_tensor *t);
 
+/* The integers that convolution multiplies. */
+static inline bool adn_is_byte(int dtype) { return dtype == ANYDNN_I8 || dtype == ANYDNN_U8; }
+
 /* Translates a call. Absent outputs are left absent if `allow_missing`, else INVALID. Checks struct sizes, roles,
  * tensors, overlaps of output elements, and the operation's own rules. Math 0 and deterministic 0 of `prefs` are kept
  * as they are: adn_problem_settle puts the context's in. */
@@ -143,6 +146,7 @@ struct adn_conv_geometry {
     int64_t in[3], filter[3], out[3]; /* D,H,W; T,R,S; O,P,Q */
     int64_t stride[3], pad[3], pad_end[3], dilation[3];
     int64_t xs[5], ws[5], ys[5]; /* strides of N,C,D,H,W; K,C,T,R,S; N,K,O,P,Q */
+    int64_t zs[5];               /* of a bound z, which has the dims of the output */
     bool flip;
 };
 void adn_conv_geometry(const struct adn_problem *p, struct adn_conv_geometry *g);

@@ -3,6 +3,7 @@
  * kernels_cuda/conv_depthwise.cu. C0 = channels of a work item of depthwise_gather. With a block of one work item
  * depthwise_filter sums alone, without barriers: the shape for CPUs. */
 #define ADN_WIDTH ADN_C0
+#include "conv_epilogue.clh"
 #include "pack.clh"
 #include "../common/engines/conv_depthwise_params.h"
 
@@ -16,14 +17,21 @@
 
 #if ADN_C0 == 1
 #define LOAD_TAP(w, tap) ADN_LOAD(w, tap)
-#define LOAD_BIAS(c) ADN_LOAD(bias, (c)*p.bias_step)
+#define LOAD_BIAS(c) ADN_LOAD(bias, (c)*p.e.bias_step)
+#define ACTIVATED(v) adn_conv_activated(p.e.activation, p.e.coef, v)
 #else
 ADN_FN ADN_VF load_spread(__global const ADN_T *w, adn_i64 at, adn_i64 step)
 {
     return (ADN_VF)(ADN_LOAD(w, at), ADN_LOAD(w, at + step), ADN_LOAD(w, at + 2 * step), ADN_LOAD(w, at + 3 * step));
 }
 #define LOAD_TAP(w, tap) (p.packed ? ADN_LOAD_PACK(w, tap) : load_spread((w), (tap), p.w_channel))
-#define LOAD_BIAS(c) load_spread(bias, (c)*p.bias_step, p.bias_step)
+#define LOAD_BIAS(c) load_spread(bias, (c)*p.e.bias_step, p.e.bias_step)
+ADN_FN ADN_VF activated(int activation, float coef, ADN_VF v)
+{
+    return (ADN_VF)(adn_conv_activated(activation, coef, v.x), adn_conv_activated(activation, coef, v.y),
+                    adn_conv_activated(activation, coef, v.z), adn_conv_activated(activation, coef, v.w));
+}
+#define ACTIVATED(v) activated(p.e.activation, p.e.coef, v)
 #endif
 
 /* sum[i] += one plane of the input, rows row + i .. row + i + R - 1, under one plane of the filter. */
@@ -73,11 +81,13 @@ ADN_FN ADN_VF load_spread(__global const ADN_T *w, adn_i64 at, adn_i64 step)
         }                                                                                                              \
     }
 
-ADN_KERNEL(depthwise_gather)(ADN_IN(in), ADN_IN(w), ADN_IN(bias), ADN_OUT(out), struct adn_depthwise_params p)
+ADN_KERNEL(depthwise_gather)(ADN_IN(in), ADN_IN(w), ADN_IN(bias), ADN_IN(residual), ADN_IN(scales), ADN_OUT(out),
+                             struct adn_depthwise_params p)
 {
     ADN_PTR_IN(ADN_T, in);
     ADN_PTR_IN(ADN_T, w);
     ADN_PTR_IN(ADN_T, bias);
+    ADN_PTR_IN(ADN_T, residual);
     ADN_PTR_OUT(ADN_T, out);
     adn_i64 i, unused;
     for (i = (adn_i64)get_global_id(0); i < p.count; i += (adn_i64)get_global_size(0)) {
@@ -87,14 +97,16 @@ ADN_KERNEL(depthwise_gather)(ADN_IN(in), ADN_IN(w), ADN_IN(bias), ADN_OUT(out), 
         const adn_i64 at = e.n * p.out[0] + c * p.out[1] + e.z * p.out[2] + y_first * p.out[3] + e.x * p.out[4];
         ADN_VF sum[ROWS], shift = 0.0f;
         for (int j = 0; j < ROWS; j++) sum[j] = 0.0f;
-        for (int m = 0; m < p.down && p.alpha != 0.0f; m++)
+        for (int m = 0; m < p.down && p.e.alpha != 0.0f; m++)
             ADD_CHANNEL(in + (e.n * p.in[0] + (first + m) * p.in[1]), w + (p.w_origin + (c * p.down + m) * p.w_channel))
-        if (p.biased) shift = LOAD_BIAS(c);
+        if (p.e.biased) shift = LOAD_BIAS(c);
 #pragma unroll
         for (int j = 0; j < ROWS; j++) {
-            ADN_VF v = sum[j] * p.alpha + shift;
+            ADN_VF v = sum[j] * p.e.alpha + shift;
             if (j >= p.rows || y_first + j >= p.axis[1].extent) continue;
-            if (p.beta != 0.0f) v += p.beta * ADN_LOAD_PACK(out, at + j * p.out[3]);
+            if (p.e.residual && p.e.alpha2 != 0.0f) v += p.e.alpha2 * ADN_LOAD_PACK(residual, at + j * p.out[3]);
+            if (p.e.beta != 0.0f) v += p.e.beta * ADN_LOAD_PACK(out, at + j * p.out[3]);
+            if (p.e.activation) v = ACTIVATED(v);
             ADN_STORE_PACK(out, at + j * p.out[3], v);
         }
     }
@@ -131,7 +143,7 @@ ADN_KERNEL(depthwise_filter)(ADN_IN(x), ADN_IN(dy), ADN_OUT(dw), ADN_OUT(parts),
     __local float scratch[TAPS * ADN_BLOCK];
 #endif
     const int tid = (int)get_local_id(0), channels = 1 << p.lanes_log2, lanes = ADN_BLOCK >> p.lanes_log2;
-    const adn_i64 positions = p.alpha == 0.0f ? 0 : p.positions;
+    const adn_i64 positions = p.e.alpha == 0.0f ? 0 : p.positions;
     adn_i64 unit, m;
     for (unit = (adn_i64)get_group_id(0); unit < p.count; unit += (adn_i64)get_num_groups(0)) {
         adn_i64 tap_row, chunk, unused;
@@ -171,7 +183,7 @@ ADN_KERNEL(depthwise_filter)(ADN_IN(x), ADN_IN(dy), ADN_OUT(dw), ADN_OUT(parts),
             if (p.segments > 1)
                 parts[((segment * p.tap_rows.value + tap_row) * p.axis[2].taps + s) * p.channels + k] = sum[s];
             else
-                ADN_STORE_SCALED(dw, at, sum[s], p.alpha, p.beta);
+                ADN_STORE_SCALED(dw, at, sum[s], p.e.alpha, p.e.beta);
         }
     }
 }
@@ -185,7 +197,7 @@ ADN_KERNEL(depthwise_sum)(ADN_IN(parts), ADN_OUT(dw), struct adn_depthwise_param
         float sum = 0.0f;
         for (segment = 0; segment < p.segments; segment++) sum += parts[segment * p.count + i];
         FILTER_OFFSET(i, at);
-        ADN_STORE_SCALED(dw, at, sum, p.alpha, p.beta);
+        ADN_STORE_SCALED(dw, at, sum, p.e.alpha, p.e.beta);
     }
 }
 #endif

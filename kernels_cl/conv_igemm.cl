@@ -4,10 +4,19 @@
  *
  * Kernels  conv_igemm (constants C0..C4 and a block: GPU shape), conv_igemm_cpu (block 1), conv_igemm_sum (C0 = 0).
  * Limits   Rows, columns, depths and tiles below 2^31; offsets are 64 bits. */
-#include "prelude.clh"
+#include "conv_epilogue.clh"
 #include "../common/engines/conv_igemm_params.h"
 #if ADN_C0 > 0
 #include "tile_gemm.clh"
+#endif
+
+/* 4 and 16 inputs side by side, less the zero point that 8-bit integers have. */
+#if defined(ADN_BYTES)
+#define IGEMM_INPUT4(b, i, p) (ADN_LOAD4(b, i) - (p)->e.x_zero)
+#define IGEMM_INPUT16(b, i, p) (ADN_LOAD16(b, i) - (p)->e.x_zero)
+#else
+#define IGEMM_INPUT4(b, i, p) ADN_LOAD4(b, i)
+#define IGEMM_INPUT16(b, i, p) ADN_LOAD16(b, i)
 #endif
 
 /* 1 where the coordinates of a column and of a depth meet inside the tensor. */
@@ -18,20 +27,15 @@ ADN_FN int igemm_inside(int z, int y, int x, const struct adn_conv_igemm_params 
 
 #if ADN_C0 > 0
 /* One finished output; `to` is its offset without the tile's origin and the row. */
-ADN_FN void igemm_store(float sum, int row, int column, adn_i64 to, const struct adn_igemm_tile *t,
-                        __global const ADN_T *bias, __global ADN_T *y, __global float *parts,
-                        const struct adn_conv_igemm_params *p)
+ADN_FN void igemm_store(ADN_SUM sum, int row, int column, adn_i64 to, const struct adn_igemm_tile *t,
+                        const struct adn_conv_places *m, __global ADN_SUM *parts, const struct adn_conv_igemm_params *p)
 {
     const adn_i64 line = (adn_i64)t->group * p->rows + row;
     const adn_i64 at = t->y_origin + to + row * p->y_row;
-    float v = p->alpha * sum;
-    if (p->splits > 1) {
+    if (p->splits > 1)
         parts[t->split * p->part + line * p->columns + column] = sum;
-        return;
-    }
-    if (p->biased) v += ADN_LOAD(bias, line * p->bias_step);
-    if (p->beta != 0.0f) v += p->beta * ADN_LOAD(y, at);
-    ADN_STORE(y, at, v);
+    else
+        adn_conv_store(sum, line, at, at, m, &p->e);
 }
 #endif
 
@@ -40,14 +44,15 @@ struct adn_feed {
     const struct adn_conv_igemm_params *p;
     const struct adn_igemm_tile *t;
     __local struct adn_igemm_depth *table; /* two stages */
-    __global const ADN_T *a, *b;
+    __global const ADN_TW *a;
+    __global const ADN_T *b;
     int a_line, b_line, a_depth, b_depth;
     int z, y, x;
     int a_live, b_live;
-    float av[ADN_EA], bv[ADN_EB];
+    ADN_SUM av[ADN_EA], bv[ADN_EB];
 };
 
-ADN_FN void feed_init(struct adn_feed *f, int id, __global const ADN_T *a, __global const ADN_T *b)
+ADN_FN void feed_init(struct adn_feed *f, int id, __global const ADN_TW *a, __global const ADN_T *b)
 {
     const struct adn_conv_igemm_params *p = f->p;
     const struct adn_igemm_tile *t = f->t;
@@ -80,7 +85,7 @@ static void adn_feed_fetch(struct adn_feed *f, int k)
     __local const struct adn_igemm_depth *row = f->table + (k & 1) * ADN_TILE_DEPTH;
     int e, i;
     for (e = 0; e < ADN_EA; e += 4) {
-        for (i = e; i < e + 4; i++) f->av[i] = 0.0f;
+        for (i = e; i < e + 4; i++) f->av[i] = 0;
         if (f->p->a_vector) {
             if (f->a_live && f->a_depth + e < left) vstore4(ADN_LOAD4(f->a, row[f->a_depth + e].a), 0, f->av + e);
         } else {
@@ -90,52 +95,51 @@ static void adn_feed_fetch(struct adn_feed *f, int k)
     }
     for (e = 0; e < ADN_EB; e += 4) {
         __local const struct adn_igemm_depth *r = row + f->b_depth + e;
-        for (i = e; i < e + 4; i++) f->bv[i] = 0.0f;
+        for (i = e; i < e + 4; i++) f->bv[i] = 0;
         if (f->p->b_vector) {
             if (f->b_live && f->b_depth + e < left && igemm_inside(f->z + r->z, f->y + r->y, f->x + r->x, f->p))
-                vstore4(ADN_LOAD4(f->b, r->b), 0, f->bv + e);
+                vstore4(IGEMM_INPUT4(f->b, r->b, f->p), 0, f->bv + e);
         } else {
             for (i = e; i < e + 4; i++, r++)
                 if (f->b_live && f->b_depth + i < left && igemm_inside(f->z + r->z, f->y + r->y, f->x + r->x, f->p))
-                    f->bv[i] = ADN_LOAD(f->b, r->b);
+                    f->bv[i] = ADN_CONV_INPUT(f->b, r->b, f->p->e.x_zero);
         }
     }
 }
 
-static void adn_feed_stage(struct adn_feed *f, __local float *a, __local float *b)
+static void adn_feed_stage(struct adn_feed *f, __local ADN_SUM *a, __local ADN_SUM *b)
 {
     adn_stage_depths(a, ADN_TILE_ROWS, f->a_line, f->a_depth, f->av, ADN_EA);
     adn_stage_depths(b, ADN_TILE_COLUMNS, f->b_line, f->b_depth, f->bv, ADN_EB);
 }
 
-ADN_KERNEL(conv_igemm)(ADN_IN(a), ADN_IN(b), ADN_IN(bias), ADN_OUT(y), ADN_OUT(parts), struct adn_conv_igemm_params p)
+ADN_KERNEL(conv_igemm)(ADN_IN(a), ADN_IN(b), ADN_CONV_PLACES, ADN_OUT(parts), struct adn_conv_igemm_params p)
 {
-    ADN_PTR_IN(ADN_T, a);
+    ADN_PTR_IN(ADN_TW, a);
     ADN_PTR_IN(ADN_T, b);
-    ADN_PTR_IN(ADN_T, bias);
-    ADN_PTR_OUT(ADN_T, y);
-    ADN_PTR_OUT(float, parts);
-    __local float4 a_buffer[2 * ADN_TILE_DEPTH * ADN_TILE_ROWS / 4], b_buffer[2 * ADN_TILE_DEPTH * ADN_TILE_COLUMNS / 4];
+    ADN_CONV_PLACES_OF(m);
+    ADN_PTR_OUT(ADN_SUM, parts);
+    __local ADN_SUM4 a_buffer[2 * ADN_TILE_DEPTH * ADN_TILE_ROWS / 4], b_buffer[2 * ADN_TILE_DEPTH * ADN_TILE_COLUMNS / 4];
     __local struct adn_igemm_depth table[2 * ADN_TILE_DEPTH];
     const int id = (int)get_local_id(0);
     uint number;
     for (number = (uint)get_group_id(0); number < (uint)p.tiles; number += (uint)get_num_groups(0)) {
         const struct adn_igemm_tile t = adn_igemm_tile_of(number, ADN_TILE_ROWS, ADN_TILE_COLUMNS, &p);
-        const int depth = p.alpha == 0.0f ? 0 : t.depth_end - t.depth_begin;
-        float sum[ADN_TM][ADN_TN];
+        const int depth = p.e.alpha == 0.0f ? 0 : t.depth_end - t.depth_begin;
+        ADN_SUM sum[ADN_TM][ADN_TN];
         struct adn_feed f;
         int i, j;
         f.p = &p, f.t = &t, f.table = table;
         feed_init(&f, id, a, b);
         adn_tile_clear(sum);
-        adn_tile_run(id, (__local float *)a_buffer, (__local float *)b_buffer, &f,
+        adn_tile_run(id, (__local ADN_SUM *)a_buffer, (__local ADN_SUM *)b_buffer, &f,
                      depth > 0 ? (depth + ADN_TILE_DEPTH - 1) / ADN_TILE_DEPTH : 0, sum);
         for (j = 0; j < ADN_TN; j++) {
             const int column = t.column + adn_tile_column(id, j);
             const adn_i64 to = adn_igemm_output(column, &t, &p);
             for (i = 0; i < ADN_TM; i++) {
                 const int row = t.row + adn_tile_row(id, i);
-                if (to != ADN_IGEMM_NOWHERE && row < p.rows) igemm_store(sum[i][j], row, column, to, &t, bias, y, parts, &p);
+                if (to != ADN_IGEMM_NOWHERE && row < p.rows) igemm_store(sum[i][j], row, column, to, &t, &m, parts, &p);
             }
         }
     }
@@ -181,28 +185,28 @@ ADN_FN void cpu_columns(struct cpu_column *s, int count, const struct adn_igemm_
     }
 }
 
-ADN_FN void cpu_pack_a(float *to, __global const ADN_T *a, const struct adn_igemm_depth *e, int rows, int depth,
+ADN_FN void cpu_pack_a(ADN_SUM *to, __global const ADN_TW *a, const struct adn_igemm_depth *e, int rows, int depth,
                        const struct adn_conv_igemm_params *p)
 {
     int r, d;
     for (r = 0; r < rows; r++) {
-        __global const ADN_T *line = a + r * p->a_row;
-        float *out = to + ADN_CPU_A(r, 0);
+        __global const ADN_TW *line = a + r * p->a_row;
+        ADN_SUM *out = to + ADN_CPU_A(r, 0);
         for (d = 0; d < depth; d++) out[d * ADN_CPU_ROWS] = ADN_LOAD(line, e[d].a);
     }
 }
 
 /* Channels side by side: one test of the coordinates serves four depths. */
-ADN_FN void cpu_pack_b_vector(float *to, __global const ADN_T *b, const struct cpu_column *s,
+ADN_FN void cpu_pack_b_vector(ADN_SUM *to, __global const ADN_T *b, const struct cpu_column *s,
                               const struct adn_igemm_depth *e, int columns, int depth,
                               const struct adn_conv_igemm_params *p)
 {
     int c, d;
     for (c = 0; c < columns; c++) {
-        float *out = to + ADN_CPU_B(0, c);
+        ADN_SUM *out = to + ADN_CPU_B(0, c);
         for (d = 0; d < depth; d += 4) {
-            float4 v = (float4)(0.0f);
-            if (igemm_inside(s->z[c] + e[d].z, s->y[c] + e[d].y, s->x[c] + e[d].x, p)) v = ADN_LOAD4(b, s->b[c] + e[d].b);
+            ADN_SUM4 v = (ADN_SUM4)(0);
+            if (igemm_inside(s->z[c] + e[d].z, s->y[c] + e[d].y, s->x[c] + e[d].x, p)) v = IGEMM_INPUT4(b, s->b[c] + e[d].b, p);
             out[d * 16] = v.x;
             out[d * 16 + 16] = v.y;
             out[d * 16 + 32] = v.z;
@@ -212,7 +216,7 @@ ADN_FN void cpu_pack_b_vector(float *to, __global const ADN_T *b, const struct c
 }
 
 /* A vector of columns all of which are inside needs no test of each; side by side it is one load. */
-ADN_FN void cpu_pack_b(float *to, __global const ADN_T *b, const struct cpu_column *s, const struct adn_igemm_depth *e,
+ADN_FN void cpu_pack_b(ADN_SUM *to, __global const ADN_T *b, const struct cpu_column *s, const struct adn_igemm_depth *e,
                        int columns, int depth, const struct adn_conv_igemm_params *p)
 {
     int c, d, v;
@@ -220,44 +224,42 @@ ADN_FN void cpu_pack_b(float *to, __global const ADN_T *b, const struct cpu_colu
         const adn_i64 *at = s->b + v * 16;
         const int *zc = s->z + v * 16, *yc = s->y + v * 16, *xc = s->x + v * 16;
         for (d = 0; d < depth; d++) {
-            float *out = to + ADN_CPU_B(d, v * 16);
+            ADN_SUM *out = to + ADN_CPU_B(d, v * 16);
             const int z = e[d].z, y = e[d].y, x = e[d].x;
             __global const ADN_T *from = b + e[d].b;
             if (igemm_inside(s->z0[v] + z, s->y0[v] + y, s->x0[v] + x, p) &&
                 igemm_inside(s->z1[v] + z, s->y1[v] + y, s->x1[v] + x, p)) {
                 if (s->run[v])
-                    vstore16(ADN_LOAD16(from, at[0]), 0, out);
+                    vstore16(IGEMM_INPUT16(from, at[0], p), 0, out);
                 else
-                    for (c = 0; c < 16; c++) out[c] = ADN_LOAD(from, at[c]);
+                    for (c = 0; c < 16; c++) out[c] = ADN_CONV_INPUT(from, at[c], p->e.x_zero);
             } else {
                 for (c = 0; c < 16; c++)
-                    out[c] = igemm_inside(zc[c] + z, yc[c] + y, xc[c] + x, p) ? ADN_LOAD(from, at[c]) : 0.0f;
+                    out[c] = igemm_inside(zc[c] + z, yc[c] + y, xc[c] + x, p) ? ADN_CONV_INPUT(from, at[c], p->e.x_zero) : 0;
             }
         }
     }
 }
 
-ADN_KERNEL(conv_igemm_cpu)(ADN_IN(a), ADN_IN(b), ADN_IN(bias), ADN_OUT(y), ADN_OUT(parts),
-                           struct adn_conv_igemm_params p)
+ADN_KERNEL(conv_igemm_cpu)(ADN_IN(a), ADN_IN(b), ADN_CONV_PLACES, ADN_OUT(parts), struct adn_conv_igemm_params p)
 {
-    ADN_PTR_IN(ADN_T, a);
+    ADN_PTR_IN(ADN_TW, a);
     ADN_PTR_IN(ADN_T, b);
-    ADN_PTR_IN(ADN_T, bias);
-    ADN_PTR_OUT(ADN_T, y);
-    ADN_PTR_OUT(float, parts);
+    ADN_CONV_PLACES_OF(m);
+    ADN_PTR_OUT(ADN_SUM, parts);
     uint number;
     for (number = (uint)get_group_id(0); number < (uint)p.tiles; number += (uint)get_num_groups(0)) {
         const struct adn_igemm_tile t = adn_igemm_tile_of(number, ADN_TILE_ROWS, ADN_TILE_COLUMNS, &p);
         const int rows = min(p.rows - t.row, ADN_TILE_ROWS), columns = min(p.columns - t.column, ADN_TILE_COLUMNS);
-        const int end = p.alpha == 0.0f ? t.depth_begin : t.depth_end;
-        float av[ADN_TILE_ROWS * ADN_TILE_DEPTH], bv[ADN_TILE_COLUMNS * ADN_TILE_DEPTH];
-        float sum[ADN_TILE_ROWS * ADN_TILE_COLUMNS];
+        const int end = p.e.alpha == 0.0f ? t.depth_begin : t.depth_end;
+        ADN_SUM av[ADN_TILE_ROWS * ADN_TILE_DEPTH], bv[ADN_TILE_COLUMNS * ADN_TILE_DEPTH];
+        ADN_SUM sum[ADN_TILE_ROWS * ADN_TILE_COLUMNS];
         struct adn_igemm_depth e[ADN_TILE_DEPTH];
         struct cpu_column s;
         int r, c, d, begin;
-        for (r = 0; r < ADN_TILE_ROWS * ADN_TILE_COLUMNS; r++) sum[r] = 0.0f;
-        for (r = 0; r < ADN_TILE_ROWS * ADN_TILE_DEPTH; r++) av[r] = 0.0f;
-        for (r = 0; r < ADN_TILE_COLUMNS * ADN_TILE_DEPTH; r++) bv[r] = 0.0f;
+        for (r = 0; r < ADN_TILE_ROWS * ADN_TILE_COLUMNS; r++) sum[r] = 0;
+        for (r = 0; r < ADN_TILE_ROWS * ADN_TILE_DEPTH; r++) av[r] = 0;
+        for (r = 0; r < ADN_TILE_COLUMNS * ADN_TILE_DEPTH; r++) bv[r] = 0;
         cpu_columns(&s, columns, &t, &p);
         for (begin = t.depth_begin; begin < end; begin += ADN_TILE_DEPTH) {
             const int depth = min(end - begin, ADN_TILE_DEPTH);
@@ -272,7 +274,7 @@ ADN_KERNEL(conv_igemm_cpu)(ADN_IN(a), ADN_IN(b), ADN_IN(bias), ADN_OUT(y), ADN_O
         for (c = 0; c < columns; c++) {
             const adn_i64 to = adn_igemm_output(t.column + c, &t, &p);
             for (r = 0; r < rows && to != ADN_IGEMM_NOWHERE; r++)
-                igemm_store(sum[ADN_CPU_SUM(r, c)], t.row + r, t.column + c, to, &t, bias, y, parts, &p);
+                igemm_store(sum[ADN_CPU_SUM(r, c)], t.row + r, t.column + c, to, &t, &m, parts, &p);
         }
     }
 }
@@ -280,11 +282,10 @@ ADN_KERNEL(conv_igemm_cpu)(ADN_IN(a), ADN_IN(b), ADN_IN(bias), ADN_OUT(y), ADN_O
 
 #if ADN_C0 == 0
 /* One work item for each output: partial sums in the order of the splits. */
-ADN_KERNEL(conv_igemm_sum)(ADN_IN(parts), ADN_IN(bias), ADN_OUT(y), struct adn_conv_igemm_params p)
+ADN_KERNEL(conv_igemm_sum)(ADN_IN(parts), ADN_CONV_PLACES, struct adn_conv_igemm_params p)
 {
-    ADN_PTR_IN(float, parts);
-    ADN_PTR_IN(ADN_T, bias);
-    ADN_PTR_OUT(ADN_T, y);
+    ADN_PTR_IN(ADN_SUM, parts);
+    ADN_CONV_PLACES_OF(m);
     struct adn_igemm_tile t;
     adn_i64 i;
     int s;
@@ -294,12 +295,9 @@ ADN_KERNEL(conv_igemm_sum)(ADN_IN(parts), ADN_IN(bias), ADN_OUT(y), struct adn_c
         const int group = (int)(line / p.rows), row = (int)(line % p.rows);
         const adn_i64 at = group * p.y_group + p.y_origin + row * p.y_row +
                            adn_igemm_output((int)(i - line * p.columns), &t, &p);
-        float sum = 0.0f;
+        ADN_SUM sum = 0;
         for (s = 0; s < p.splits; s++) sum += parts[s * p.part + i];
-        sum *= p.alpha;
-        if (p.biased) sum += ADN_LOAD(bias, line * p.bias_step);
-        if (p.beta != 0.0f) sum += p.beta * ADN_LOAD(y, at);
-        ADN_STORE(y, at, sum);
+        adn_conv_store(sum, line, at, at, &m, &p.e);
     }
 }
 #endif

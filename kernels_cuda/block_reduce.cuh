@@ -12,7 +12,7 @@ struct adn_best {
 
 struct adn_op_sum {
     __device__ static float identity() { return 0.0f; }
-    __device__ static float join(float a, float b) { return a + b; }
+    template <typename S> __device__ static S join(S a, S b) { return a + b; }
 };
 struct adn_op_max {
     __device__ static float identity() { return -INFINITY; }
@@ -27,29 +27,32 @@ __device__ __forceinline__ bool adn_better(float a, adn_i64 ia, float b, adn_i64
     return a > b || (a == b && ia < ib);
 }
 
-__device__ __forceinline__ float adn_shuffle(float v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
+template <typename S> __device__ __forceinline__ S adn_shuffle(S v, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, v, mask);
+}
 
 // Over the 32 threads of a warp; all of them must call it.
-template <typename OP> __device__ __forceinline__ float adn_warp_reduce(float v)
+template <typename OP, typename S> __device__ __forceinline__ S adn_warp_reduce(S v)
 {
 #pragma unroll
     for (int mask = 16; mask > 0; mask >>= 1) v = OP::join(v, adn_shuffle(v, mask));
     return v;
 }
 
-template <typename OP, int BLOCK> __device__ __forceinline__ float adn_block_reduce(float v, float *scratch)
+template <typename OP, int BLOCK, typename S> __device__ __forceinline__ S adn_block_reduce(S v, S *scratch)
 {
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     v = adn_warp_reduce<OP>(v);
     if (BLOCK == 32) return v;
     if (lane == 0) scratch[warp] = v;
     __syncthreads();
-    v = adn_warp_reduce<OP>(lane < BLOCK / 32 ? scratch[lane] : OP::identity());
+    v = adn_warp_reduce<OP>(lane < BLOCK / 32 ? scratch[lane] : (S)OP::identity());
     __syncthreads();
     return v;
 }
 
-template <int BLOCK> __device__ __forceinline__ float adn_block_sum(float v, float *scratch)
+template <int BLOCK, typename S> __device__ __forceinline__ S adn_block_sum(S v, S *scratch)
 {
     return adn_block_reduce<adn_op_sum, BLOCK>(v, scratch);
 }

@@ -8,6 +8,7 @@
 //          depthwise_filter: dw: a block sums one row of taps of neighbouring channels over a segment of images and
 //          positions; depthwise_sum adds the segments up in order.
 // Limits   Filters up to 7 along each axis; coordinates below 2^30; V > 1 needs aligned channels.
+#include "conv_epilogue.cuh"
 #include "pack.cuh"
 #include "../common/engines/conv_depthwise_params.h"
 
@@ -100,33 +101,38 @@ __device__ __forceinline__ void add_channel(const T *in, const T *w, const adn_c
 }
 
 template <typename T, int BLOCK, int V>
-__device__ void depthwise_gather(const T *in, const T *w, const T *bias, T *out, const adn_depthwise_params &p)
+__device__ void depthwise_gather(const T *in, const T *w, const T *bias, const T *z, T *out, const adn_depthwise_params &p)
 {
     for (adn_i64 i = (adn_i64)blockIdx.x * BLOCK + threadIdx.x; i < p.count; i += (adn_i64)gridDim.x * BLOCK) {
         const adn_conv_place e = place_of(i, p);
         const adn_i64 c = e.c * V;
         float sum[ROWS][V] = {}, shift[V] = {};
-        if (p.alpha != 0.0f) {
+        if (p.e.alpha != 0.0f) {
             adn_i64 unused;
             const adn_i64 first = adn_divide(c, p.up, 1, &unused) * p.down;
             for (int m = 0; m < p.down; m++)
                 add_channel<T, V>(in + (e.n * p.in[0] + (first + m) * p.in[1]),
                                   w + (p.w_origin + (c * p.down + m) * p.w_channel), e, p, sum);
         }
-        if (p.biased)
+        if (p.e.biased)
 #pragma unroll
-            for (int k = 0; k < V; k++) shift[k] = adn_load(bias, (c + k) * p.bias_step);
+            for (int k = 0; k < V; k++) shift[k] = adn_load(bias, (c + k) * p.e.bias_step);
         const int y = (int)e.y * p.rows;
-        T *to = out + (e.n * p.out[0] + c * p.out[1] + e.z * p.out[2] + y * p.out[3] + e.x * p.out[4]);
+        const adn_i64 at = e.n * p.out[0] + c * p.out[1] + e.z * p.out[2] + y * p.out[3] + e.x * p.out[4];
+        T *to = out + at;
 #pragma unroll
         for (int j = 0; j < ROWS; j++) {
             if (j >= p.rows || y + j >= p.axis[1].extent) break;
-            float old[V] = {};
-            if (p.beta != 0.0f) adn_load_pack<T, V>(to, j * p.out[3], false, old);
+            float old[V] = {}, more[V] = {};
+            const bool residual = p.e.residual && p.e.alpha2 != 0.0f;
+            if (p.e.beta != 0.0f) adn_load_pack<T, V>(to, j * p.out[3], false, old);
+            if (residual) adn_load_pack<T, V>(z, at + j * p.out[3], false, more);
 #pragma unroll
             for (int k = 0; k < V; k++) {
-                sum[j][k] = sum[j][k] * p.alpha + shift[k];
-                if (p.beta != 0.0f) sum[j][k] += p.beta * old[k];
+                sum[j][k] = sum[j][k] * p.e.alpha + shift[k];
+                if (residual) sum[j][k] += p.e.alpha2 * more[k];
+                if (p.e.beta != 0.0f) sum[j][k] += p.e.beta * old[k];
+                sum[j][k] = adn_conv_activated(p.e.activation, p.e.coef, sum[j][k]);
             }
             adn_store_pack<T, V>(to, j * p.out[3], sum[j]);
         }
@@ -174,7 +180,7 @@ __device__ void depthwise_filter(const T *x, const T *dy, T *dw, float *parts, c
 {
     __shared__ float scratch[TAPS][BLOCK];
     const int tid = threadIdx.x, channels = 1 << p.lanes_log2, lanes = BLOCK >> p.lanes_log2;
-    const adn_i64 positions = p.alpha == 0.0f ? 0 : p.positions;
+    const adn_i64 positions = p.e.alpha == 0.0f ? 0 : p.positions;
     for (adn_i64 unit = blockIdx.x; unit < p.count; unit += gridDim.x) {
         adn_i64 tap_row, chunk, unused;
         const adn_i64 segment = adn_divide(adn_divide(unit, p.tap_rows, 1, &tap_row), p.chunks, 1, &chunk);
@@ -199,7 +205,7 @@ __device__ void depthwise_filter(const T *x, const T *dy, T *dw, float *parts, c
                 parts[((segment * p.tap_rows.value + tap_row) * p.axis[2].taps + s) * p.channels + k] = scratch[s][tid];
             else
                 adn_store_scaled(dw, p.w_origin + k * p.w_channel + t * p.w[0] + r * p.w[1] + s * p.w[2],
-                                 scratch[s][tid], p.alpha, p.beta);
+                                 scratch[s][tid], p.e.alpha, p.e.beta);
         }
         __syncthreads();
     }
@@ -211,16 +217,17 @@ template <typename T, int BLOCK> __device__ void depthwise_sum(const float *part
         float sum = 0.0f;
 #pragma unroll 8
         for (adn_i64 segment = 0; segment < p.segments; segment++) sum += parts[segment * p.count + i];
-        adn_store_scaled(dw, filter_offset(i, p), sum, p.alpha, p.beta);
+        adn_store_scaled(dw, filter_offset(i, p), sum, p.e.alpha, p.e.beta);
     }
 }
 
 // As many blocks a multiprocessor as their sums and taps leave registers for.
 #define ADN_ENTRY_depthwise_gather(name, T, block, v, b, c, d, e, f)                                                   \
     extern "C" __global__ void __launch_bounds__(block, v > 1 ? 5 : 8)                                                 \
-        name(const T *in, const T *w, const T *bias, T *out, const __grid_constant__ adn_depthwise_params p)           \
+        name(const T *in, const T *w, const T *bias, const T *z, const float *, T *out,                                \
+             const __grid_constant__ adn_depthwise_params p)                                                           \
     {                                                                                                                  \
-        depthwise_gather<T, block, v>(in, w, bias, out, p);                                                            \
+        depthwise_gather<T, block, v>(in, w, bias, z, out, p);                                                         \
     }
 #define ADN_ENTRY_depthwise_pack(name, T, block, a, b, c, d, e, f)                                                     \
     ADN_KERNEL(name, block)(const T *w, T *packed, const __grid_constant__ adn_depthwise_params p)                     \

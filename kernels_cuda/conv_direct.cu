@@ -3,6 +3,7 @@
 // loops over channels and filter; one block for each element of dw, whose threads share images and positions and add
 // up in a fixed order. No workspace, no limits.
 #include "block_reduce.cuh"
+#include "conv_epilogue.cuh"
 #include "../common/engines/conv_direct_params.h"
 
 __device__ __forceinline__ adn_conv_place place_of(adn_i64 i, const adn_conv_direct_params &p)
@@ -10,16 +11,21 @@ __device__ __forceinline__ adn_conv_place place_of(adn_i64 i, const adn_conv_dir
     return adn_conv_place_of(i, p.narrow, p.channel_inner, p.size[0], p.size[1], p.size[2], p.size[3]);
 }
 
-template <typename T, int BLOCK>
-__device__ void conv_direct_forward(const T *x, const T *w, const T *bias, T *y, const adn_conv_direct_params &p)
+__device__ __forceinline__ adn_i64 offset_of(const adn_conv_place &e, const adn_i64 (&s)[5])
 {
+    return e.n * s[0] + e.c * s[1] + e.z * s[2] + e.y * s[3] + e.x * s[4];
+}
+
+template <typename T, typename W, int BLOCK>
+__device__ void conv_direct_forward(const T *x, const W *w, const adn_conv_places &m, const adn_conv_direct_params &p)
+{
+    typedef typename adn_sum_of<T>::type S;
     for (adn_i64 i = (adn_i64)blockIdx.x * BLOCK + threadIdx.x; i < p.count; i += (adn_i64)gridDim.x * BLOCK) {
         const adn_conv_place e = place_of(i, p);
         const T *xn = x + (e.n * p.xs[0] + e.c / p.k_group * p.c_group * p.xs[1]);
-        const T *wk = w + (e.c * p.ws[0] + p.w_origin);
-        const adn_i64 at = e.n * p.ys[0] + e.c * p.ys[1] + e.z * p.ys[2] + e.y * p.ys[3] + e.x * p.ys[4];
-        float sum = 0.0f;
-        for (adn_i64 c = 0; c < p.c_group && p.alpha != 0.0f; c++)
+        const W *wk = w + (e.c * p.ws[0] + p.w_origin);
+        S sum = 0;
+        for (adn_i64 c = 0; c < p.c_group && p.e.alpha != 0.0f; c++)
             for (adn_i64 t = 0; t < p.filter[0]; t++) {
                 const adn_i64 d = e.z * p.stride[0] - p.pad[0] + t * p.dilation[0];
                 if (d < 0 || d >= p.in[0]) continue;
@@ -29,15 +35,12 @@ __device__ void conv_direct_forward(const T *x, const T *w, const T *bias, T *y,
                     for (adn_i64 s = 0; s < p.filter[2]; s++) {
                         const adn_i64 v = e.x * p.stride[2] - p.pad[2] + s * p.dilation[2];
                         if (v < 0 || v >= p.in[2]) continue;
-                        sum += adn_load(xn, c * p.xs[1] + d * p.xs[2] + h * p.xs[3] + v * p.xs[4]) *
+                        sum += adn_conv_input(xn, c * p.xs[1] + d * p.xs[2] + h * p.xs[3] + v * p.xs[4], p.e.x_zero) *
                                adn_load(wk, c * p.ws[1] + t * p.ws[2] + r * p.ws[3] + s * p.ws[4]);
                     }
                 }
             }
-        sum *= p.alpha;
-        if (p.biased) sum += adn_load(bias, e.c * p.bias_step);
-        if (p.beta != 0.0f) sum += p.beta * adn_load(y, at);
-        adn_store(y, at, sum);
+        adn_conv_output<T>::store(sum, e.c, offset_of(e, p.ys), offset_of(e, p.zs), m, p.e);
     }
 }
 
@@ -50,16 +53,15 @@ __device__ __forceinline__ adn_i64 position_of(adn_i64 i, adn_i64 t, int axis, c
 }
 
 template <typename T, int BLOCK>
-__device__ void conv_direct_data(const T *dy, const T *w, T *dx, const adn_conv_direct_params &p)
+__device__ void conv_direct_data(const T *dy, const T *w, const adn_conv_places &m, const adn_conv_direct_params &p)
 {
     for (adn_i64 i = (adn_i64)blockIdx.x * BLOCK + threadIdx.x; i < p.count; i += (adn_i64)gridDim.x * BLOCK) {
         const adn_conv_place e = place_of(i, p);
         const adn_i64 group = e.c / p.c_group;
         const T *dyn = dy + (e.n * p.ys[0] + group * p.k_group * p.ys[1]);
         const T *wc = w + (group * p.k_group * p.ws[0] + (e.c - group * p.c_group) * p.ws[1] + p.w_origin);
-        const adn_i64 at = e.n * p.xs[0] + e.c * p.xs[1] + e.z * p.xs[2] + e.y * p.xs[3] + e.x * p.xs[4];
-        float sum = 0.0f;
-        for (adn_i64 t = 0; t < p.filter[0] && p.alpha != 0.0f; t++) {
+        typename adn_sum_of<T>::type sum = 0;
+        for (adn_i64 t = 0; t < p.filter[0] && p.e.alpha != 0.0f; t++) {
             const adn_i64 o = position_of(e.z, t, 0, p);
             if (o < 0) continue;
             for (adn_i64 r = 0; r < p.filter[1]; r++) {
@@ -74,15 +76,16 @@ __device__ void conv_direct_data(const T *dy, const T *w, T *dx, const adn_conv_
                 }
             }
         }
-        adn_store_scaled(dx, at, sum, p.alpha, p.beta);
+        adn_conv_output<T>::store(sum, e.c, offset_of(e, p.xs), offset_of(e, p.zs), m, p.e);
     }
 }
 
 template <typename T, int BLOCK>
-__device__ void conv_direct_filter(const T *x, const T *dy, T *dw, const adn_conv_direct_params &p)
+__device__ void conv_direct_filter(const T *x, const T *dy, const adn_conv_places &m, const adn_conv_direct_params &p)
 {
-    __shared__ float scratch[BLOCK / 32];
-    const adn_i64 positions = p.alpha == 0.0f ? 0 : p.n * p.size[1].value * p.size[2].value * p.size[3].value;
+    typedef typename adn_sum_of<T>::type S;
+    __shared__ S scratch[BLOCK / 32];
+    const adn_i64 positions = p.e.alpha == 0.0f ? 0 : p.n * p.size[1].value * p.size[2].value * p.size[3].value;
     for (adn_i64 i = blockIdx.x; i < p.count; i += gridDim.x) {
         adn_i64 rest = i;
         const adn_i64 s = rest % p.filter[2];
@@ -93,9 +96,9 @@ __device__ void conv_direct_filter(const T *x, const T *dy, T *dw, const adn_con
         rest /= p.filter[0];
         const adn_i64 c = rest % p.c_group, k = rest / p.c_group;
         const T *xc = x + (k / p.k_group * p.c_group + c) * p.xs[1], *dyk = dy + k * p.ys[1];
-        float sum = 0.0f;
-        for (adn_i64 m = threadIdx.x; m < positions; m += BLOCK) {
-            const adn_conv_place e = place_of(m, p);
+        S sum = 0;
+        for (adn_i64 j = threadIdx.x; j < positions; j += BLOCK) {
+            const adn_conv_place e = place_of(j, p);
             const adn_i64 d = e.z * p.stride[0] - p.pad[0] + t * p.dilation[0];
             const adn_i64 h = e.y * p.stride[1] - p.pad[1] + r * p.dilation[1];
             const adn_i64 v = e.x * p.stride[2] - p.pad[2] + s * p.dilation[2];
@@ -105,25 +108,26 @@ __device__ void conv_direct_filter(const T *x, const T *dy, T *dw, const adn_con
         }
         sum = adn_block_sum<BLOCK>(sum, scratch);
         if (threadIdx.x == 0)
-            adn_store_scaled(dw, k * p.ws[0] + c * p.ws[1] + t * p.ws[2] + r * p.ws[3] + s * p.ws[4] + p.w_origin, sum,
-                             p.alpha, p.beta);
+            adn_conv_output<T>::store(
+                sum, 0, k * p.ws[0] + c * p.ws[1] + t * p.ws[2] + r * p.ws[3] + s * p.ws[4] + p.w_origin, 0, m, p.e);
     }
 }
 
+#define ADN_PLACES const void *bias, const void *z, const float *scales, void *y
 #define ADN_ENTRY_conv_direct_forward(name, T, block, a, b, c, d, e, f)                                                \
     ADN_KERNEL(name, block)                                                                                            \
-    (const T *x, const T *w, const T *bias, T *y, const __grid_constant__ adn_conv_direct_params p)                    \
+    (const T *x, const adn_conv_filter<T>::type *w, ADN_PLACES, const __grid_constant__ adn_conv_direct_params p)      \
     {                                                                                                                  \
-        conv_direct_forward<T, block>(x, w, bias, y, p);                                                               \
+        conv_direct_forward<T, adn_conv_filter<T>::type, block>(x, w, adn_conv_places{ bias, z, scales, y }, p);       \
     }
 #define ADN_ENTRY_conv_direct_data(name, T, block, a, b, c, d, e, f)                                                   \
-    ADN_KERNEL(name, block)(const T *dy, const T *w, T *dx, const __grid_constant__ adn_conv_direct_params p)          \
+    ADN_KERNEL(name, block)(const T *dy, const T *w, ADN_PLACES, const __grid_constant__ adn_conv_direct_params p)     \
     {                                                                                                                  \
-        conv_direct_data<T, block>(dy, w, dx, p);                                                                      \
+        conv_direct_data<T, block>(dy, w, adn_conv_places{ bias, z, scales, y }, p);                                   \
     }
 #define ADN_ENTRY_conv_direct_filter(name, T, block, a, b, c, d, e, f)                                                 \
-    ADN_KERNEL(name, block)(const T *x, const T *dy, T *dw, const __grid_constant__ adn_conv_direct_params p)          \
+    ADN_KERNEL(name, block)(const T *x, const T *dy, ADN_PLACES, const __grid_constant__ adn_conv_direct_params p)     \
     {                                                                                                                  \
-        conv_direct_filter<T, block>(x, dy, dw, p);                                                                    \
+        conv_direct_filter<T, block>(x, dy, adn_conv_places{ bias, z, scales, y }, p);                                 \
     }
 #include "../common/engines/conv_direct.variants"

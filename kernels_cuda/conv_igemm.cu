@@ -6,20 +6,22 @@
 //          means (offsets, coordinates) is decoded by the block's first BK threads two stages ahead into a table in
 //          shared memory. Splits of the depth write float partial sums, which conv_igemm_sum adds up in order.
 // Limits   Rows, columns, depths and tiles below 2^31; offsets are 64 bits. Grid x counts tiles.
+#include "conv_epilogue.cuh"
 #include "tile_gemm.cuh"
 #include "../common/engines/conv_igemm_params.h"
 
-template <typename T, typename Tile> struct igemm_feed {
+template <typename A, typename B, typename Tile> struct igemm_feed {
     const adn_conv_igemm_params &p;
     const adn_igemm_tile &t;
     adn_igemm_depth (*table)[Tile::BK];
-    const T *a, *b;
+    const A *a;
+    const B *b;
     int a_line, b_line, a_depth, b_depth;
     int z, y, x;
     bool a_live, b_live;
-    float av[Tile::EA], bv[Tile::EB];
+    typename Tile::sum_type av[Tile::EA], bv[Tile::EB];
 
-    __device__ igemm_feed(const T *a_base, const T *b_base, const adn_conv_igemm_params &params,
+    __device__ igemm_feed(const A *a_base, const B *b_base, const adn_conv_igemm_params &params,
                           const adn_igemm_tile &place, adn_igemm_depth (*shared)[Tile::BK])
         : p(params), t(place), table(shared)
     {
@@ -49,13 +51,21 @@ template <typename T, typename Tile> struct igemm_feed {
                (unsigned)(x + r.x) < (unsigned)p.axis[2].limit;
     }
 
+    // Takes the zero point off, where there is one.
+    template <int N> __device__ void shift(typename Tile::sum_type *v) const
+    {
+        if (sizeof(B) > 1) return;
+#pragma unroll
+        for (int i = 0; i < N; i++) v[i] -= p.e.x_zero;
+    }
+
     __device__ void fetch(int k)
     {
         const int left = t.depth_end - t.depth_begin - k * Tile::BK;
         const adn_igemm_depth *row = table[k & 1];
 #pragma unroll
         for (int e = 0; e < Tile::EA; e += 4) {
-            av[e] = av[e + 1] = av[e + 2] = av[e + 3] = 0.0f;
+            av[e] = av[e + 1] = av[e + 2] = av[e + 3] = 0;
             if (p.a_vector) {
                 if (a_live && a_depth + e < left) adn_load4(a, row[a_depth + e].a, av + e);
             } else {
@@ -66,21 +76,24 @@ template <typename T, typename Tile> struct igemm_feed {
         }
 #pragma unroll
         for (int e = 0; e < Tile::EB; e += 4) {
-            bv[e] = bv[e + 1] = bv[e + 2] = bv[e + 3] = 0.0f;
+            bv[e] = bv[e + 1] = bv[e + 2] = bv[e + 3] = 0;
             if (p.b_vector) {
                 const adn_igemm_depth &r = row[b_depth + e];
-                if (b_live && b_depth + e < left && inside(r)) adn_load4(b, r.b, bv + e);
+                if (b_live && b_depth + e < left && inside(r)) {
+                    adn_load4(b, r.b, bv + e);
+                    shift<4>(bv + e);
+                }
             } else {
 #pragma unroll
                 for (int i = e; i < e + 4; i++) {
                     const adn_igemm_depth &r = row[b_depth + i];
-                    if (b_live && b_depth + i < left && inside(r)) bv[i] = adn_load(b, r.b);
+                    if (b_live && b_depth + i < left && inside(r)) bv[i] = adn_conv_input(b, r.b, p.e.x_zero);
                 }
             }
         }
     }
 
-    template <typename A, typename B> __device__ void stage(A &to_a, B &to_b) const
+    template <typename ToA, typename ToB> __device__ void stage(ToA &to_a, ToB &to_b) const
     {
         adn_stage_depths(to_a, a_line, a_depth, av);
         adn_stage_depths(to_b, b_line, b_depth, bv);
@@ -88,10 +101,10 @@ template <typename T, typename Tile> struct igemm_feed {
 };
 
 template <typename T, typename Tile>
-__device__ void store_tile(const Tile &tile, const adn_igemm_tile &t, const T *bias, T *y, float *parts,
-                           const adn_conv_igemm_params &p)
+__device__ void store_tile(const Tile &tile, const adn_igemm_tile &t, const adn_conv_places &m,
+                           typename Tile::sum_type *parts, const adn_conv_igemm_params &p)
 {
-    constexpr int TM = sizeof(tile.sum) / sizeof(tile.sum[0]), TN = sizeof(tile.sum[0]) / sizeof(float);
+    constexpr int TM = sizeof(tile.sum) / sizeof(tile.sum[0]), TN = sizeof(tile.sum[0]) / sizeof(tile.sum[0][0]);
     if (p.splits > 1) parts += t.split * p.part + (adn_i64)t.group * p.rows * p.columns;
 #pragma unroll
     for (int j = 0; j < TN; j++) {
@@ -105,17 +118,15 @@ __device__ void store_tile(const Tile &tile, const adn_igemm_tile &t, const T *b
                 parts[(adn_i64)row * p.columns + column] = tile.sum[i][j];
                 continue;
             }
-            float v = p.alpha * tile.sum[i][j];
-            if (p.biased) v += adn_load(bias, ((adn_i64)t.group * p.rows + row) * p.bias_step);
             const adn_i64 at = t.y_origin + to + row * p.y_row;
-            if (p.beta != 0.0f) v += p.beta * adn_load(y, at);
-            adn_store(y, at, v);
+            adn_conv_output<T>::store(tile.sum[i][j], (adn_i64)t.group * p.rows + row, at, at, m, p.e);
         }
     }
 }
 
-template <typename T, typename Tile>
-__device__ void conv_igemm(const T *a, const T *b, const T *bias, T *y, float *parts, const adn_conv_igemm_params &p)
+template <typename A, typename B, typename Tile>
+__device__ void conv_igemm(const A *a, const B *b, const adn_conv_places &m, typename Tile::sum_type *parts,
+                           const adn_conv_igemm_params &p)
 {
     __shared__ typename Tile::buffers buffers;
     __shared__ adn_igemm_depth table[2][Tile::BK];
@@ -124,18 +135,19 @@ __device__ void conv_igemm(const T *a, const T *b, const T *bias, T *y, float *p
         __syncthreads();
         if (threadIdx.x == 0) t = adn_igemm_tile_of(number, Tile::ROWS, Tile::COLUMNS, &p);
         __syncthreads();
-        igemm_feed<T, Tile> feed(a, b, p, t, table);
-        const int depth = p.alpha == 0.0f ? 0 : t.depth_end - t.depth_begin;
+        igemm_feed<A, B, Tile> feed(a, b, p, t, table);
+        const int depth = p.e.alpha == 0.0f ? 0 : t.depth_end - t.depth_begin;
         Tile tile;
         tile.clear();
         tile.run(buffers, feed, depth > 0 ? (depth + Tile::BK - 1) / Tile::BK : 0);
-        store_tile(tile, t, bias, y, parts, p);
+        store_tile<B>(tile, t, m, parts, p);
     }
 }
 
 // One thread for each output: partial sums in the order of the splits.
 template <typename T, int BLOCK>
-__device__ void conv_igemm_sum(const float *parts, const T *bias, T *y, const adn_conv_igemm_params &p)
+__device__ void conv_igemm_sum(const typename adn_sum_of<T>::type *parts, const adn_conv_places &m,
+                               const adn_conv_igemm_params &p)
 {
     const adn_igemm_tile t = {};
     for (adn_i64 i = (adn_i64)blockIdx.x * BLOCK + threadIdx.x; i < p.part; i += (adn_i64)gridDim.x * BLOCK) {
@@ -143,28 +155,28 @@ __device__ void conv_igemm_sum(const float *parts, const T *bias, T *y, const ad
         const int group = (int)(line / p.rows), row = (int)(line % p.rows);
         const adn_i64 at =
             group * p.y_group + p.y_origin + row * p.y_row + adn_igemm_output((int)(i - line * p.columns), &t, &p);
-        float sum = 0.0f;
+        typename adn_sum_of<T>::type sum = 0;
         for (int s = 0; s < p.splits; s++) sum += parts[s * p.part + i];
-        sum *= p.alpha;
-        if (p.biased) sum += adn_load(bias, line * p.bias_step);
-        if (p.beta != 0.0f) sum += p.beta * adn_load(y, at);
-        adn_store(y, at, sum);
+        adn_conv_output<T>::store(sum, line, at, at, m, p.e);
     }
 }
 
 // Two blocks a multiprocessor hide each other's barriers: at most 128 registers a thread of a block of 256.
+#define ADN_PLACES const void *bias, const void *z, const float *scales, void *y
 #define ADN_ENTRY_conv_igemm(name, T, block, bm, bn, bk, tm, tn, f)                                                    \
-    extern "C" __global__ void __launch_bounds__(block, 512 / block) name(                                             \
-        const T *a, const T *b, const T *bias, T *y, float *parts, const __grid_constant__ adn_conv_igemm_params p)    \
+    extern "C" __global__ void __launch_bounds__(block, 512 / block)                                                   \
+        name(const adn_conv_filter<T>::type *a, const T *b, ADN_PLACES, adn_sum_of<T>::type *parts,                    \
+             const __grid_constant__ adn_conv_igemm_params p)                                                          \
     {                                                                                                                  \
-        static_assert(adn_tile<bm, bn, bk, tm, tn>::THREADS == block, "block");                                        \
-        conv_igemm<T, adn_tile<bm, bn, bk, tm, tn>>(a, b, bias, y, parts, p);                                          \
+        typedef adn_tile<bm, bn, bk, tm, tn, adn_sum_of<T>::type> tile;                                                \
+        static_assert(tile::THREADS == block, "block");                                                                \
+        conv_igemm<adn_conv_filter<T>::type, T, tile>(a, b, adn_conv_places{ bias, z, scales, y }, parts, p);          \
     }
 #define ADN_ENTRY_conv_igemm_sum(name, T, block, a, b, c, d, e, f)                                                     \
     ADN_KERNEL(name, block)                                                                                            \
-    (const float *parts, const T *bias, T *y, const __grid_constant__ adn_conv_igemm_params p)                         \
+    (const adn_sum_of<T>::type *parts, ADN_PLACES, const __grid_constant__ adn_conv_igemm_params p)                    \
     {                                                                                                                  \
-        conv_igemm_sum<T, block>(parts, bias, y, p);                                                                   \
+        conv_igemm_sum<T, block>(parts, adn_conv_places{ bias, z, scales, y }, p);                                     \
     }
 #define ADN_VARIANT_CL(...)
 #include "../common/engines/conv_igemm.variants"

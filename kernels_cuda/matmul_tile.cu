@@ -49,13 +49,13 @@ template <typename T, int LINES, int BK, int N, int THREADS> struct matmul_side 
         rest -= BK;
     }
 
-    template <int W> __device__ void stage(float4 (&to)[BK][W]) const
+    template <int W> __device__ void stage(adn_quad<float> (&to)[BK][W]) const
     {
         if (mode == 2) {
 #pragma unroll
             for (int e = 0; e < N; e += 4)
                 to[depth() + e / 4 * (THREADS / (LINES / 4))][line() / 4] =
-                    make_float4(v[e], v[e + 1], v[e + 2], v[e + 3]);
+                    adn_quad<float>{ { v[e], v[e + 1], v[e + 2], v[e + 3] } };
         } else {
             adn_stage_depths(to, line(), depth(), v);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernels_cuda/tile_gemm.cuh: the matrix product that convolution and matmul share: a block multiplies a tile of
-// BM x BN outputs over a range of depths in plain float arithmetic.
+// BM x BN outputs over a range of depths in the plain arithmetic of type S: float, double or int.
 //
 // Stages   Two buffers of BK depths each lie in shared memory, depth-major. While the block multiplies one stage, each
 //          thread holds the next one in registers (fetched before the arithmetic, stored behind it): one barrier a
@@ -12,7 +12,11 @@
 #pragma once
 #include "prelude.cuh"
 
-template <int BM, int BN, int BK_, int TM, int TN> struct adn_tile {
+// Four neighbours, moved as whole vectors.
+template <typename S> struct alignas(16) adn_quad { S v[4]; };
+
+template <int BM, int BN, int BK_, int TM, int TN, typename S = float> struct adn_tile {
+    typedef S sum_type;
     static constexpr int ROWS = BM, COLUMNS = BN, BK = BK_;
     static constexpr int THREADS = (BM / TM) * (BN / TN);
     static constexpr int ACROSS = BN / (8 * TN); // warps side by side
@@ -21,11 +25,11 @@ template <int BM, int BN, int BK_, int TM, int TN> struct adn_tile {
                   "threads take whole fragments");
 
     struct buffers {
-        float4 a[2][BK][BM / 4];
-        float4 b[2][BK][BN / 4];
+        adn_quad<S> a[2][BK][BM / 4];
+        adn_quad<S> b[2][BK][BN / 4];
     };
 
-    float sum[TM][TN];
+    S sum[TM][TN];
 
     __device__ static int row(int i)
     {
@@ -43,23 +47,23 @@ template <int BM, int BN, int BK_, int TM, int TN> struct adn_tile {
 #pragma unroll
         for (int i = 0; i < TM; i++)
 #pragma unroll
-            for (int j = 0; j < TN; j++) sum[i][j] = 0.0f;
+            for (int j = 0; j < TN; j++) sum[i][j] = 0;
     }
 
-    __device__ void multiply(const float4 (&a)[BK][BM / 4], const float4 (&b)[BK][BN / 4])
+    __device__ void multiply(const adn_quad<S> (&a)[BK][BM / 4], const adn_quad<S> (&b)[BK][BN / 4])
     {
 #pragma unroll
         for (int k = 0; k < BK; k++) {
-            float av[TM], bv[TN];
+            S av[TM], bv[TN];
 #pragma unroll
             for (int i = 0; i < TM; i += 4) {
-                const float4 v = a[k][row(i) / 4];
-                av[i] = v.x, av[i + 1] = v.y, av[i + 2] = v.z, av[i + 3] = v.w;
+                const adn_quad<S> q = a[k][row(i) / 4];
+                av[i] = q.v[0], av[i + 1] = q.v[1], av[i + 2] = q.v[2], av[i + 3] = q.v[3];
             }
 #pragma unroll
             for (int j = 0; j < TN; j += 4) {
-                const float4 v = b[k][column(j) / 4];
-                bv[j] = v.x, bv[j + 1] = v.y, bv[j + 2] = v.z, bv[j + 3] = v.w;
+                const adn_quad<S> q = b[k][column(j) / 4];
+                bv[j] = q.v[0], bv[j + 1] = q.v[1], bv[j + 2] = q.v[2], bv[j + 3] = q.v[3];
             }
 #pragma unroll
             for (int i = 0; i < TM; i++)
@@ -96,6 +100,21 @@ __device__ __forceinline__ void adn_load4(const float *p, adn_i64 i, float *v)
     const float4 q = *reinterpret_cast<const float4 *>(p + i);
     v[0] = q.x, v[1] = q.y, v[2] = q.z, v[3] = q.w;
 }
+__device__ __forceinline__ void adn_load4(const double *p, adn_i64 i, double *v)
+{
+    const double2 *q = reinterpret_cast<const double2 *>(p + i);
+    v[0] = q[0].x, v[1] = q[0].y, v[2] = q[1].x, v[3] = q[1].y;
+}
+__device__ __forceinline__ void adn_load4(const signed char *p, adn_i64 i, int *v)
+{
+    const char4 q = *reinterpret_cast<const char4 *>(p + i);
+    v[0] = q.x, v[1] = q.y, v[2] = q.z, v[3] = q.w;
+}
+__device__ __forceinline__ void adn_load4(const unsigned char *p, adn_i64 i, int *v)
+{
+    const uchar4 q = *reinterpret_cast<const uchar4 *>(p + i);
+    v[0] = q.x, v[1] = q.y, v[2] = q.z, v[3] = q.w;
+}
 template <typename T> __device__ __forceinline__ void adn_load4(const T *p, adn_i64 i, float *v)
 {
     const uint2 q = *reinterpret_cast<const uint2 *>(p + i);
@@ -105,10 +124,10 @@ template <typename T> __device__ __forceinline__ void adn_load4(const T *p, adn_
 }
 
 // Stage of a thread that holds one row (or column) and N consecutive depths from `depth` on.
-template <int N, int BK, int W>
-__device__ __forceinline__ void adn_stage_depths(float4 (&to)[BK][W], int line, int depth, const float (&v)[N])
+template <int N, int BK, int W, typename S>
+__device__ __forceinline__ void adn_stage_depths(adn_quad<S> (&to)[BK][W], int line, int depth, const S (&v)[N])
 {
-    float *p = reinterpret_cast<float *>(&to[0][0]) + line;
+    S *p = &to[0][0].v[0] + line;
 #pragma unroll
     for (int e = 0; e < N; e++) p[(depth + e) * (4 * W)] = v[e];
 }

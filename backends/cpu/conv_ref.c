@@ -16,10 +16,11 @@ struct conv_job {
     int dtype;
     const void *a; /* forward: x; backward: dy */
     const void *b; /* forward, backward data: w; backward filter: x */
-    const void *bias;
+    const void *bias, *z;
     void *out;
     int64_t bias_stride;
-    double alpha, beta;
+    int activation;
+    double alpha, beta, alpha2, coef;
     int64_t cg, kg;            /* channels of a group */
     int64_t blocks;            /* of four output channels in a group */
     int64_t c_blocks, c_block; /* backward filter: blocks of input channels in a group, and their size */
@@ -86,6 +87,46 @@ static void clear(double (*sum)[ADN_TILE_COLUMNS], int rows, int64_t width)
         for (i = 0; i < width; i++) sum[j][i] = 0;
 }
 
+/* ---- What is stored. ---- */
+
+static double activated(int activation, double coef, double v)
+{
+    switch (activation) {
+    case ANYDNN_CONV_RELU:
+        return v < 0 ? 0 : v;
+    case ANYDNN_CONV_LEAKY_RELU:
+        return v < 0 ? coef * v : v;
+    case ANYDNN_CONV_CLIPPED_RELU:
+        return v < 0 ? 0 : v > coef ? coef : v;
+    case ANYDNN_CONV_SIGMOID:
+        return 1 / (1 + exp(-v));
+    case ANYDNN_CONV_TANH:
+        return tanh(v);
+    default:
+        return v;
+    }
+}
+
+/* Stores one result of forward or backward data; bias is that of its channel, z_at its place in z. */
+static void store(const struct conv_job *job, int64_t at, int64_t z_at, double sum, double bias)
+{
+    double v = job->alpha * sum + bias;
+    if (job->z && job->alpha2 != 0) v += job->alpha2 * adn_load(job->z, job->dtype, z_at);
+    if (job->beta != 0) v += job->beta * adn_load(job->out, job->dtype, at);
+    adn_store(job->out, job->dtype, at, activated(job->activation, job->coef, v));
+}
+
+static double bias_of(const struct conv_job *job, int64_t channel)
+{
+    return job->bias ? adn_load(job->bias, job->dtype, channel * job->bias_stride) : 0;
+}
+
+/* Offset of an element by strides s. */
+static int64_t place(const int64_t s[5], int64_t n, int64_t c, int64_t z, int64_t y, int64_t x)
+{
+    return n * s[0] + c * s[1] + z * s[2] + y * s[3] + x * s[4];
+}
+
 /* ---- Forward. ---- */
 
 /* Sums of outputs q0..q0+width-1 of row (o, p); tile->source_at and factor_at are those of the group's first channel.
@@ -145,10 +186,9 @@ static void forward(void *argument, int64_t first, int64_t last)
             clear(sum, rows, width);
             if (job->alpha != 0) forward_row(job, &tile, sum, o, p, q0, width);
             for (j = 0; j < rows; j++) {
-                const int64_t at = n * g->ys[0] + (k + j) * g->ys[1] + o * g->ys[2] + p * g->ys[3] + q0 * g->ys[4];
-                const double bias = job->bias ? adn_load(job->bias, job->dtype, (k + j) * job->bias_stride) : 0;
-                for (i = 0; i < width; i++)
-                    adn_store_scaled(job->out, job->dtype, at + i * g->ys[4], job->alpha * sum[j][i] + bias, job->beta);
+                const int64_t at = place(g->ys, n, k + j, o, p, q0), z_at = place(job->g.zs, n, k + j, o, p, q0);
+                const double bias = bias_of(job, k + j);
+                for (i = 0; i < width; i++) store(job, at + i * g->ys[4], z_at + i * job->g.zs[4], sum[j][i], bias);
             }
         }
     }
@@ -217,11 +257,12 @@ static void backward_data(void *argument, int64_t first, int64_t last)
                                      .source_step = g->ys[4],
                                      .sum_step = g->stride[2] };
             clear(sum, rows, width);
-            data_row(job, &tile, sum, d, h, w0, width);
+            if (job->alpha != 0) data_row(job, &tile, sum, d, h, w0, width);
             for (j = 0; j < rows; j++) {
-                const int64_t at = n * g->xs[0] + (group * job->cg + c + j) * g->xs[1] + d * g->xs[2] + h * g->xs[3];
-                for (i = 0; i < width; i++)
-                    adn_store_scaled(job->out, job->dtype, at + (w0 + i) * g->xs[4], job->alpha * sum[j][i], job->beta);
+                const int64_t channel = group * job->cg + c + j;
+                const int64_t at = place(g->xs, n, channel, d, h, w0), z_at = place(job->g.zs, n, channel, d, h, w0);
+                const double bias = bias_of(job, channel);
+                for (i = 0; i < width; i++) store(job, at + i * g->xs[4], z_at + i * job->g.zs[4], sum[j][i], bias);
             }
         }
     }
@@ -365,33 +406,44 @@ static anydnn_status run_bias(const anydnn_plan *plan, anydnn_stream *stream, co
     return ANYDNN_OK;
 }
 
-static anydnn_status conv_run(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments)
+static void read_job(struct conv_job *job, const anydnn_plan *plan, const struct adn_arguments *arguments)
 {
     const int op = plan->problem.desc.head.op;
     const int a = op == ANYDNN_OP_CONV_FORWARD ? ANYDNN_X : ANYDNN_DY;
     const int b = op == ANYDNN_OP_CONV_BACKWARD_FILTER ? ANYDNN_X : ANYDNN_W;
+    const struct adn_view bias = adn_view_of(plan, arguments, ANYDNN_BIAS), z = adn_view_of(plan, arguments, ANYDNN_Z);
+    adn_conv_geometry(&plan->problem, &job->g);
+    job->a = adn_view_of(plan, arguments, a).data;
+    job->b = adn_view_of(plan, arguments, b).data;
+    job->bias = bias.data;
+    job->bias_stride = bias.t && bias.t->dims[1] != 1 ? bias.t->strides[1] : 0;
+    job->z = z.data;
+    job->activation = plan->problem.desc.conv.activation;
+    job->alpha = adn_scalar(plan, arguments, ANYDNN_ALPHA, 1);
+    job->beta = adn_scalar(plan, arguments, ANYDNN_BETA, 0);
+    job->alpha2 = adn_scalar(plan, arguments, ANYDNN_ALPHA2, 1);
+    job->coef = adn_scalar(plan, arguments, ANYDNN_COEF, 0);
+    job->cg = job->g.c / job->g.groups;
+    job->kg = job->g.k / job->g.groups;
+}
+
+static anydnn_status conv_run(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments)
+{
+    const int op = plan->problem.desc.head.op;
     const int to = op == ANYDNN_OP_CONV_FORWARD ? ANYDNN_Y : op == ANYDNN_OP_CONV_BACKWARD_DATA ? ANYDNN_DX : ANYDNN_DW;
-    const struct adn_view bias = adn_view_of(plan, arguments, ANYDNN_BIAS);
     struct adn_view out;
     struct conv_job job;
     if (op == ANYDNN_OP_CONV_BACKWARD_BIAS) return run_bias(plan, stream, arguments);
     out = adn_view_of(plan, arguments, to);
     if (adn_is_empty(out.t)) return ANYDNN_OK;
+    if (adn_is_byte(plan->problem.operand[0].t.dtype)) return adn_conv_integer(plan, stream, arguments);
     memset(&job, 0, sizeof job);
-    adn_conv_geometry(&plan->problem, &job.g);
+    read_job(&job, plan, arguments);
     job.dtype = out.dtype;
-    job.a = adn_view_of(plan, arguments, a).data;
-    job.b = adn_view_of(plan, arguments, b).data;
-    job.bias = bias.data;
-    job.bias_stride = bias.t && bias.t->dims[1] != 1 ? bias.t->strides[1] : 0;
     job.out = out.data;
-    job.alpha = adn_scalar(plan, arguments, ANYDNN_ALPHA, 1);
-    job.beta = adn_scalar(plan, arguments, ANYDNN_BETA, 0);
-    job.cg = job.g.c / job.g.groups;
-    job.kg = job.g.k / job.g.groups;
     job.add = adn_tile_add(job.dtype);
     job.dot = adn_tile_dot(job.dtype);
-    if (job.alpha == 0 && !job.bias)
+    if (job.alpha == 0 && !job.bias && !job.z && !job.activation)
         adn_rescale(stream, &out, job.beta);
     else
         dispatch(&job, op, adn_stream_pool(stream));

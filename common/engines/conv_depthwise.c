@@ -10,6 +10,7 @@
  * Limits    Filters up to 7 along each axis; coordinates below 2^30; work items and filter elements below 2^31. */
 #include "common/backend.h"
 #include "conv_depthwise_params.h"
+#include "plan_conv.h"
 
 #include <string.h>
 
@@ -126,8 +127,9 @@ static bool shape_of(const struct adn_problem *p, struct shape *m, struct adn_re
     if (!accepts(g, why)) return false;
     m->in = adn_tensor(p, data ? ANYDNN_DY : ANYDNN_X);
     m->out = adn_tensor(p, data ? ANYDNN_DX : filter ? ANYDNN_DY : ANYDNN_Y);
-    m->dtype = m->out->dtype;
+    m->dtype = m->in->dtype;
     m->taps = g->filter[0] * g->filter[1] * g->filter[2];
+    adn_conv_epilogue_of(p, &q->e);
     memcpy(q->in, data ? g->ys : g->xs, sizeof q->in);
     memcpy(q->out, data ? g->xs : g->ys, sizeof q->out);
     q->w_channel = g->ws[0];
@@ -202,22 +204,21 @@ static bool plan_gather(const struct adn_problem *p, const struct adn_device *de
                         struct adn_engine_plan *plan, struct adn_refusal *why)
 {
     struct adn_depthwise_params *q = &m->params;
-    const anydnn_tensor *bias = adn_tensor(p, ANYDNN_BIAS);
     const int64_t extent[] = { q->axis[0].extent, q->axis[1].extent, q->axis[2].extent };
     const int64_t filter_bytes = m->taps * q->channels * (int64_t)anydnn_dtype_size(m->dtype);
     const int64_t count = anydnn_tensor_count(m->out);
     const bool data = p->def->op == ANYDNN_OP_CONV_BACKWARD_DATA;
+    const anydnn_tensor *z = adn_tensor(p, ANYDNN_Z);
     int width = 1;
     const struct adn_variant *v;
     struct adn_step *step;
     q->channel_inner = is_channel_inner(m->out->dims[1], m->out->strides[1], extent, q->out + 2);
-    if (q->channel_inner && m->g.k == m->g.c && has_vectors(m->in) && has_vectors(m->out)) width = WIDTH;
+    if (q->channel_inner && m->g.k == m->g.c && has_vectors(m->in) && has_vectors(m->out) && (!z || has_vectors(z)))
+        width = WIDTH;
     q->size[0] = adn_divisor_of(m->out->dims[1] / width);
     q->rows = chooses_window(m, device) ? ADN_DEPTHWISE_ROWS : 1;
     q->window = q->rows > 1 ? q->axis[1].taps : 0;
     q->size[2] = adn_divisor_of(ceil_div(extent[1], q->rows));
-    q->biased = bias != NULL;
-    q->bias_step = bias ? bias->strides[1] : 0;
     if (q->channel_inner && m->taps > 1 && (uint64_t)filter_bytes <= p->workspace_limit &&
         m->flops >= 65536.0 * (device->info.compute_units > 0 ? device->info.compute_units : 1))
         add_pack(p, m, plan);
@@ -232,8 +233,7 @@ static bool plan_gather(const struct adn_problem *p, const struct adn_device *de
         adn_step_workspace(step, 0);
     else
         adn_step_role(step, p, ANYDNN_W);
-    adn_step_role(step, p, ANYDNN_BIAS);
-    adn_step_role(step, p, data ? ANYDNN_DX : ANYDNN_Y);
+    adn_conv_step_roles(step, p, data ? ANYDNN_DX : ANYDNN_Y);
     plan->cost_ns = adn_estimate_ns(device, m->bytes, m->flops, share_of(q, width, device));
     return true;
 }
@@ -308,20 +308,12 @@ static bool plan_depthwise(const struct adn_problem *p, const struct adn_device 
     if (params && params[0])
         return adn_refuse(why, ANYDNN_REASON_NAME, 0, "engine", 0, 0, "conv_depthwise has no parameters");
     if (!shape_of(p, &m, why)) return false;
+    if (!adn_conv_z_lies_as(p, p->def->op == ANYDNN_OP_CONV_BACKWARD_DATA ? ANYDNN_DX : ANYDNN_Y, why)) return false;
     if (!find("depthwise_gather", m.dtype, 0, 1))
         return adn_refuse(why, ANYDNN_REASON_DTYPE, 0, "dtype", m.dtype, ANYDNN_F32, "no kernel for %s",
                           anydnn_dtype_name(m.dtype));
     if (p->def->op == ANYDNN_OP_CONV_BACKWARD_FILTER) return plan_filter(p, device, &m, plan, why);
     return plan_gather(p, device, &m, plan, why);
-}
-
-static void bind(const struct adn_problem *p, const double *scalar, const struct adn_engine_plan *plan, int step,
-                 void *params)
-{
-    struct adn_depthwise_params *q = params;
-    (void)plan, (void)step;
-    q->alpha = (float)scalar[adn_slot(p, ANYDNN_ALPHA)];
-    q->beta = (float)scalar[adn_slot(p, ANYDNN_BETA)];
 }
 
 const struct adn_engine adn_engine_conv_depthwise = {
@@ -333,5 +325,5 @@ const struct adn_engine adn_engine_conv_depthwise = {
     .variants = variants,
     .variant_count = VARIANTS,
     .plan = plan_depthwise,
-    .bind = bind,
+    .bind = adn_conv_bind,
 };

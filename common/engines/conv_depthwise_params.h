@@ -24,20 +24,19 @@ struct adn_depthwise_axis {
 };
 
 struct adn_depthwise_params {
+    struct adn_conv_epilogue e;
     struct adn_depthwise_axis axis[3];
     struct adn_divisor size[4];          /* digits of a work item: channel units, z, y (runs of rows), x */
     struct adn_divisor up;               /* first input channel = output channel / up * down, `down` of them in all */
     struct adn_divisor tap_rows, chunks; /* filter gradient: digits of a unit */
     adn_i64 in[5], out[5];               /* strides of N, C, D, H, W; filter gradient: of x and of dy */
     adn_i64 w_channel, w[3], w_origin;   /* of a filter's channel and taps, flips folded in */
-    adn_i64 bias_step;
     adn_i64 count;                        /* work items, filter gradient: units; 0: nothing to do */
     adn_i64 channels;                     /* filters; K */
     adn_i64 positions, segment, segments; /* filter gradient: of n, p, q; of them in a segment */
     adn_i32 down, rows, window;           /* rows of a work item; taps along H of the window path, 0 = the plain path */
-    adn_i32 channel_inner, packed, biased;
-    adn_i32 lanes_log2, unused; /* filter gradient: neighbouring channels of a block */
-    float alpha, beta;
+    adn_i32 channel_inner, packed;
+    adn_i32 lanes_log2; /* filter gradient: neighbouring channels of a block */
 };
 
 /* The taps of an axis that meet the input from one position. */

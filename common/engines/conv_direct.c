@@ -3,6 +3,7 @@
  * One thread for each element of y or dx, one block for each element of dw. */
 #include "common/backend.h"
 #include "conv_direct_params.h"
+#include "plan_conv.h"
 
 #include <string.h>
 
@@ -25,10 +26,10 @@ static void fill(const struct adn_problem *p, const struct adn_conv_geometry *g,
                  struct adn_conv_direct_params *q)
 {
     const bool filter = p->def->op == ANYDNN_OP_CONV_BACKWARD_FILTER;
-    const anydnn_tensor *bias = adn_tensor(p, ANYDNN_BIAS);
     const int64_t *size = p->def->op == ANYDNN_OP_CONV_BACKWARD_DATA ? g->in : g->out;
     int64_t numbers = anydnn_tensor_count(out);
     int j;
+    adn_conv_epilogue_of(p, &q->e);
     memcpy(q->in, g->in, sizeof q->in);
     memcpy(q->filter, g->filter, sizeof q->filter);
     memcpy(q->out, g->out, sizeof q->out);
@@ -38,6 +39,7 @@ static void fill(const struct adn_problem *p, const struct adn_conv_geometry *g,
     memcpy(q->xs, g->xs, sizeof q->xs);
     memcpy(q->ws, g->ws, sizeof q->ws);
     memcpy(q->ys, g->ys, sizeof q->ys);
+    memcpy(q->zs, g->zs, sizeof q->zs);
     for (j = 0; g->flip && j < 3; j++) {
         q->w_origin += (g->filter[j] - 1) * g->ws[2 + j];
         q->ws[2 + j] = -g->ws[2 + j];
@@ -51,8 +53,6 @@ static void fill(const struct adn_problem *p, const struct adn_conv_geometry *g,
     q->channel_inner = !filter && is_channel_inner(out);
     if (filter) numbers = g->n * size[0] * size[1] * size[2];
     q->narrow = numbers <= INT32_MAX;
-    q->biased = bias != NULL;
-    q->bias_step = bias ? bias->strides[1] : 0;
 }
 
 /* Part of the arithmetic peak: every product loads both factors; few outputs leave threads idle. */
@@ -78,6 +78,7 @@ static bool plan_direct(const struct adn_problem *p, const struct adn_device *de
     struct adn_conv_direct_params q = { 0 };
     struct adn_conv_geometry g;
     const anydnn_tensor *out;
+    const struct adn_variant *variant;
     struct adn_step *step;
     double flops, bytes = 0;
     uint64_t blocks;
@@ -86,16 +87,16 @@ static bool plan_direct(const struct adn_problem *p, const struct adn_device *de
         return adn_refuse(why, ANYDNN_REASON_NAME, 0, "engine", 0, 0, "conv_direct has no parameters");
     while (table[row].op != p->def->op) row++;
     out = adn_tensor(p, table[row].out);
+    variant = adn_find_variant(variants, VARIANTS, table[row].kernel, p->operand[0].t.dtype, NULL);
+    if (!adn_conv_has_dtype(device, p->operand[0].t.dtype, why)) return false;
     adn_conv_geometry(p, &g);
     fill(p, &g, out, &q);
     blocks = (uint64_t)q.count;
     if (table[row].op != ANYDNN_OP_CONV_BACKWARD_FILTER) blocks = (blocks + 127) / 128;
     if (blocks > INT32_MAX) blocks = INT32_MAX;
-    step = adn_add_step(plan, adn_find_variant(variants, VARIANTS, table[row].kernel, out->dtype, NULL), blocks, &q,
-                        sizeof q);
+    step = adn_add_step(plan, variant, blocks, &q, sizeof q);
     for (i = 0; i < 2; i++) adn_step_role(step, p, table[row].in[i]);
-    if (table[row].op == ANYDNN_OP_CONV_FORWARD) adn_step_role(step, p, ANYDNN_BIAS);
-    adn_step_role(step, p, table[row].out);
+    adn_conv_step_roles(step, p, table[row].out);
     for (i = 0; i < p->slots; i++)
         if (p->operand[i].present && p->operand[i].t.ndim > 0)
             bytes += (double)anydnn_tensor_count(&p->operand[i].t) * (double)anydnn_dtype_size(p->operand[i].t.dtype);
@@ -104,15 +105,6 @@ static bool plan_direct(const struct adn_problem *p, const struct adn_device *de
     plan->cost_ns =
         adn_estimate_ns(device, bytes, flops, share_of(device, (double)blocks * (device->info.is_cpu ? 1.0 : 128.0)));
     return true;
-}
-
-static void bind(const struct adn_problem *p, const double *scalar, const struct adn_engine_plan *plan, int step,
-                 void *params)
-{
-    struct adn_conv_direct_params *q = params;
-    (void)plan, (void)step;
-    q->alpha = (float)scalar[adn_slot(p, ANYDNN_ALPHA)];
-    q->beta = (float)scalar[adn_slot(p, ANYDNN_BETA)];
 }
 
 const struct adn_engine adn_engine_conv_direct = {
@@ -124,5 +116,5 @@ const struct adn_engine adn_engine_conv_direct = {
     .variants = variants,
     .variant_count = VARIANTS,
     .plan = plan_direct,
-    .bind = bind,
+    .bind = adn_conv_bind,
 };

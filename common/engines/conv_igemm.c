@@ -8,6 +8,7 @@
  * Limits   Rows, columns, depths and coordinates below 2^30, tiles below 2^31: conv_direct takes the rest. */
 #include "common/backend.h"
 #include "conv_igemm_params.h"
+#include "plan_conv.h"
 #include "plan_tile.h"
 
 #include <stdio.h>
@@ -203,7 +204,7 @@ static double tensor_bytes(const anydnn_tensor *t)
 static bool product_of(const struct adn_problem *p, struct product *m, struct adn_refusal *why)
 {
     struct adn_conv_geometry g;
-    const anydnn_tensor *bias = adn_tensor(p, ANYDNN_BIAS), *a, *b;
+    const anydnn_tensor *a, *b;
     int64_t taps = 1;
     int j;
     memset(m, 0, sizeof *m);
@@ -227,7 +228,7 @@ static bool product_of(const struct adn_problem *p, struct product *m, struct ad
     }
     a = adn_tensor(p, p->def->op == ANYDNN_OP_CONV_BACKWARD_FILTER ? ANYDNN_DY : ANYDNN_W);
     b = adn_tensor(p, p->def->op == ANYDNN_OP_CONV_BACKWARD_DATA ? ANYDNN_DY : ANYDNN_X);
-    m->dtype = a->dtype;
+    m->dtype = b->dtype;
     m->columns = m->params.column_u.value;
     m->phases = 1;
     for (j = 0; j < 3; j++) {
@@ -245,8 +246,7 @@ static bool product_of(const struct adn_problem *p, struct product *m, struct ad
     m->params.a_vector = a_has_vectors(m, a);
     m->params.b_vector = b_has_vectors(m, b);
     if (m->phases > 1) m->depth = (m->depth + m->phases - 1) / m->phases;
-    m->params.biased = bias != NULL;
-    m->params.bias_step = bias ? bias->strides[1] : 0;
+    adn_conv_epilogue_of(p, &m->params.e);
     m->bytes = tensor_bytes(a) + tensor_bytes(b) +
                (double)m->groups * (double)m->rows * (double)m->columns * (double)m->phases *
                    (double)anydnn_dtype_size(a->dtype);
@@ -295,18 +295,16 @@ static void add_steps(struct product *m, const struct adn_problem *p, const stru
     step = adn_add_step(plan, l->variant, (uint64_t)l->tiles, q, sizeof *q);
     adn_step_role(step, p, role_of(op, ANYDNN_W, ANYDNN_W, ANYDNN_DY));
     adn_step_role(step, p, role_of(op, ANYDNN_X, ANYDNN_DY, ANYDNN_X));
-    adn_step_role(step, p, ANYDNN_BIAS);
-    adn_step_role(step, p, out);
+    adn_conv_step_roles(step, p, out);
     if (l->splits == 1) {
         adn_step_null(step);
         return;
     }
-    adn_step_workspace(step, adn_book(plan, (uint64_t)(l->splits * q->part) * sizeof(float)));
+    adn_step_workspace(step, adn_book(plan, (uint64_t)(l->splits * q->part * adn_tile_sum_bytes(m->dtype))));
     step = adn_add_step(plan, adn_find_variant(variants, VARIANTS, "conv_igemm_sum", m->dtype, none),
                         (uint64_t)adn_smaller((q->part + 255) / 256, INT32_MAX), q, sizeof *q);
     adn_step_workspace(step, 0);
-    adn_step_role(step, p, ANYDNN_BIAS);
-    adn_step_role(step, p, out);
+    adn_conv_step_roles(step, p, out);
 }
 
 static bool plan_igemm(const struct adn_problem *p, const struct adn_device *device, const char *params,
@@ -314,6 +312,8 @@ static bool plan_igemm(const struct adn_problem *p, const struct adn_device *dev
 {
     struct product m;
     struct adn_tile_layout l;
+    const int op = p->def->op, out = role_of(op, ANYDNN_Y, ANYDNN_DX, ANYDNN_DW);
+    if (!adn_conv_has_dtype(device, p->operand[0].t.dtype, why) || !adn_conv_z_lies_as(p, out, why)) return false;
     if (!product_of(p, &m, why) || !choose(&m, p, device, params, &l, why)) return false;
     adn_tile_name(l.variant, plan->params);
     add_steps(&m, p, &l, plan);
@@ -329,15 +329,6 @@ static bool candidate(const struct adn_problem *p, const struct adn_device *devi
     return true;
 }
 
-static void bind(const struct adn_problem *p, const double *scalar, const struct adn_engine_plan *plan, int step,
-                 void *params)
-{
-    struct adn_conv_igemm_params *q = params;
-    (void)plan, (void)step;
-    q->alpha = (float)scalar[adn_slot(p, ANYDNN_ALPHA)];
-    q->beta = (float)scalar[adn_slot(p, ANYDNN_BETA)];
-}
-
 const struct adn_engine adn_engine_conv_igemm = {
     .name = "conv_igemm",
     .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
@@ -348,5 +339,5 @@ const struct adn_engine adn_engine_conv_igemm = {
     .variant_count = VARIANTS,
     .plan = plan_igemm,
     .candidate = candidate,
-    .bind = bind,
+    .bind = adn_conv_bind,
 };

@@ -4,22 +4,22 @@
 #ifndef ADN_CONV_IGEMM_PARAMS_H
 #define ADN_CONV_IGEMM_PARAMS_H
 #include "../index/conv_index.h"
+#include "conv_epilogue.h"
 
 struct adn_conv_igemm_params {
+    struct adn_conv_epilogue e;
     struct adn_conv_axis axis[3];         /* z, y, x */
     struct adn_divisor column_u, depth_u; /* sizes of the digits u */
     adn_i64 a_row, a_u, a_group, a_origin;
     adn_i64 b_column_u, b_depth_u, b_group;
     adn_i64 y_row, y_u, y_group, y_origin;
-    adn_i64 bias_step; /* elements from one output channel's bias to the next */
-    adn_i64 part;      /* elements of one split's partial sums: groups * rows * columns */
+    adn_i64 part;                /* elements of one split's partial sums: groups * rows * columns */
     adn_i32 tiles;     /* phases * groups * splits * column tiles * row tiles; 0: nothing to do */
     adn_i32 rows, columns, groups, splits, split_depth;
     adn_i32 row_tiles, column_tiles;
     adn_i32 column_u_inner, depth_u_inner;
     adn_i32 a_vector, b_vector; /* 1: depths 4i..4i+3 lie side by side, aligned to four elements */
-    adn_i32 biased;
-    float alpha, beta;
+    adn_i32 unused;
 };
 
 /* Where a tile lies. */

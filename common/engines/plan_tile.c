@@ -30,7 +30,7 @@ const struct adn_variant *adn_tile_at(const struct adn_variant *rows, int count,
 /* Whether a block of the shape fits the device: threads, and two stages in local memory. */
 static bool fits(const struct adn_variant *v, const struct adn_tile_product *m, const struct adn_device *device)
 {
-    const int64_t step = (int64_t)sizeof(float) * (v->constant[0] + v->constant[1]) + m->depth_bytes;
+    const int64_t step = adn_tile_sum_bytes(m->dtype) * (v->constant[0] + v->constant[1]) + m->depth_bytes;
     return is_cpu_shape(v) || (v->block <= device->info.max_block_threads &&
                                2 * v->constant[2] * step + 256 <= device->info.local_memory_bytes);
 }
@@ -48,7 +48,7 @@ static void split(const struct adn_tile_product *m, int64_t units, uint64_t work
 {
     const struct adn_variant *v = l->variant;
     const int64_t stage = v->constant[2], wanted = units * (is_cpu_shape(v) ? 2 : 2 * v->block / 256 + 1);
-    const double part = (double)m->part * sizeof(float);
+    const double part = (double)(m->part * adn_tile_sum_bytes(m->dtype));
     l->splits = 1;
     l->split_depth = m->depth;
     if (!m->may_split || l->tiles == 0 || l->tiles >= wanted || m->depth < 16 * stage) return;

@@ -43,6 +43,12 @@ bool adn_tile_choose(const struct adn_variant *rows, int count, const struct adn
                      const struct adn_device *device, uint64_t workspace, const char *params,
                      struct adn_tile_layout *best, struct adn_refusal *why);
 
+/* Bytes of one sum in the arithmetic of a dtype. */
+static inline int64_t adn_tile_sum_bytes(int dtype)
+{
+    return dtype == ANYDNN_F64 ? 8 : 4;
+}
+
 static inline int64_t adn_smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -4,6 +4,7 @@
 
 static const char *const mode_names[] = { "cross_correlation", "convolution", NULL };
 static const char *const pad_mode_names[] = { "symmetric", "explicit", NULL };
+static const char *const activation_names[] = { "identity", "relu", "leaky_relu", "clipped_relu", "sigmoid", "tanh", NULL };
 static const struct adn_key_def keys[] = {
     { "stride", ADN_KEY_I64S, offsetof(anydnn_conv, stride), NULL },
     { "pad", ADN_KEY_I64S, offsetof(anydnn_conv, pad), NULL },
@@ -12,6 +13,7 @@ static const struct adn_key_def keys[] = {
     { "groups", ADN_KEY_I64, offsetof(anydnn_conv, groups), NULL },
     { "mode", ADN_KEY_ENUM, offsetof(anydnn_conv, mode), mode_names },
     { "pad_mode", ADN_KEY_ENUM, offsetof(anydnn_conv, pad_mode), pad_mode_names },
+    { "activation", ADN_KEY_ENUM, offsetof(anydnn_conv, activation), activation_names },
     ADN_KEYS_END
 };
 
@@ -75,6 +77,20 @@ static anydnn_status check_channels(const struct adn_problem *p, const struct si
     return ANYDNN_OK;
 }
 
+/* x decides: with integers w is i8 and y one of four; else all are alike. */
+static anydnn_status check_dtypes(const struct adn_problem *p, const struct sides *s)
+{
+    const int first = s->x ? s->x_role : s->y_role;
+    const bool forward = p->def->op == ANYDNN_OP_CONV_FORWARD;
+    ADN_TRY(adn_need_dtype(p, first, ADN_FLOATS | (forward ? ADN_BYTES : 0u)));
+    if (!adn_is_byte(adn_tensor(p, first)->dtype)) {
+        ADN_TRY(adn_need_same_dtype(p, s->w_role, first));
+        return adn_need_same_dtype(p, s->y_role, first);
+    }
+    ADN_TRY(adn_need_dtype(p, s->w_role, 1u << ANYDNN_I8));
+    return adn_need_dtype(p, s->y_role, ADN_BYTES | 1u << ANYDNN_F32 | 1u << ANYDNN_I32);
+}
+
 static anydnn_status check(struct adn_problem *p)
 {
     anydnn_conv *c = &p->desc.conv;
@@ -90,9 +106,10 @@ static anydnn_status check(struct adn_problem *p)
     ADN_TRY(adn_need_ndim(p, s.x_role, ndim, ndim));
     ADN_TRY(adn_spatial_defaults(ndim - 2, c->pad_mode, c->stride, c->pad, c->pad_end, c->dilation));
     c->pad_mode = ANYDNN_PAD_EXPLICIT;
-    ADN_TRY(adn_need_dtype(p, s.x ? s.x_role : s.y_role, ADN_FLOATS));
-    ADN_TRY(adn_need_same_dtype(p, s.w_role, s.x ? s.x_role : s.y_role));
-    ADN_TRY(adn_need_same_dtype(p, s.y_role, s.x ? s.x_role : s.y_role));
+    ADN_TRY(adn_need_range("activation", c->activation, ANYDNN_CONV_IDENTITY,
+                           p->def->op == ANYDNN_OP_CONV_BACKWARD_FILTER ? ANYDNN_CONV_IDENTITY : ANYDNN_CONV_TANH));
+    ADN_TRY(adn_need_range("reserved", c->reserved, 0, 0));
+    ADN_TRY(check_dtypes(p, &s));
     ADN_TRY(check_channels(p, &s, c->groups));
     if (s.x && s.w) ADN_TRY(check_out(c, &s));
     return ANYDNN_OK;
@@ -132,6 +149,7 @@ static anydnn_status infer(const struct adn_problem *p, int role, anydnn_tensor 
         else dims[i + 2] = s.x->dims[i + 2] == 0 || s.w->dims[i + 2] == 0 ? 0 : out_size(c, &s, i);
     }
     *out = anydnn_tensor_packed(s.x ? s.x->dtype : s.y->dtype, ndim, dims);
+    if (adn_is_byte(out->dtype)) out->dtype = bound ? bound->dtype : ANYDNN_F32;
     return ANYDNN_OK;
 }
 
@@ -148,25 +166,113 @@ static void cost(const struct adn_problem *p, double *flops, double *depth)
                                                           : outputs;
 }
 
-static anydnn_status check_forward(struct adn_problem *p)
+/* A role with one number for each channel of the output: [1, channels, 1, ...]. */
+static anydnn_status check_per_channel(const struct adn_problem *p, int role, int64_t channels)
 {
-    const anydnn_tensor *bias = adn_tensor(p, ANYDNN_BIAS), *w = adn_tensor(p, ANYDNN_W);
+    const anydnn_tensor *t = adn_tensor(p, role);
     int i;
-    ADN_TRY(check(p));
-    if (!bias) return ANYDNN_OK;
-    ADN_TRY(adn_need_same_dtype(p, ANYDNN_BIAS, ANYDNN_X));
-    ADN_TRY(adn_need_ndim(p, ANYDNN_BIAS, w->ndim, w->ndim));
-    for (i = 0; i < bias->ndim; i++) ADN_TRY(adn_need_dim(p, ANYDNN_BIAS, i, i == 1 ? w->dims[0] : 1));
+    ADN_TRY(adn_need_ndim(p, role, p->operand[0].t.ndim, p->operand[0].t.ndim));
+    for (i = 0; i < t->ndim; i++) ADN_TRY(adn_need_dim(p, role, i, i == 1 ? channels : 1));
     return ANYDNN_OK;
 }
 
+/* z has the dims of the output, which may be missing yet, and its dtype. */
+static anydnn_status check_residual(const struct adn_problem *p, int out_role)
+{
+    const anydnn_tensor *z = adn_tensor(p, ANYDNN_Z);
+    anydnn_tensor out;
+    int i;
+    if (!z) return ANYDNN_OK;
+    ADN_TRY(infer(p, out_role, &out));
+    ADN_TRY(adn_need_ndim(p, ANYDNN_Z, out.ndim, out.ndim));
+    for (i = 0; i < out.ndim; i++) ADN_TRY(adn_need_dim(p, ANYDNN_Z, i, out.dims[i]));
+    return adn_need_dtype(p, ANYDNN_Z, 1u << out.dtype);
+}
+
+/* y i32 holds the exact sums: nothing that is computed in f32 may come between. */
+static anydnn_status check_sums(const struct adn_problem *p)
+{
+    static const int roles[] = { ANYDNN_Z, ANYDNN_SCALES };
+    int i;
+    for (i = 0; i < 2; i++)
+        if (adn_tensor(p, roles[i]))
+            return adn_fail(ANYDNN_INVALID, "%s: bound with y i32; accepted: not bound, or y i8, u8 or f32",
+                            adn_role_text(roles[i]));
+    ADN_TRY(adn_need_range("activation", p->desc.conv.activation, ANYDNN_CONV_IDENTITY, ANYDNN_CONV_IDENTITY));
+    return adn_need_dtype(p, ANYDNN_BIAS, 1u << ANYDNN_I32);
+}
+
+static anydnn_status check_integers(const struct adn_problem *p)
+{
+    const anydnn_tensor *y = adn_tensor(p, ANYDNN_Y), *scales = adn_tensor(p, ANYDNN_SCALES);
+    ADN_TRY(adn_need_dtype(p, ANYDNN_BIAS, 1u << ANYDNN_I32 | 1u << ANYDNN_F32));
+    ADN_TRY(adn_need_dtype(p, ANYDNN_SCALES, 1u << ANYDNN_F32));
+    if (scales)
+        ADN_TRY(check_per_channel(p, ANYDNN_SCALES, scales->ndim > 1 && scales->dims[1] == 1 ? 1 : p->operand[1].t.dims[0]));
+    if (p->desc.conv.activation > ANYDNN_CONV_CLIPPED_RELU)
+        return adn_fail(ANYDNN_INVALID, "activation is %s with integer x; accepted: identity, relu, leaky_relu, clipped_relu",
+                        activation_names[p->desc.conv.activation]);
+    return y && y->dtype == ANYDNN_I32 ? check_sums(p) : ANYDNN_OK;
+}
+
+/* The default of coef depends on the activation. */
+static void default_coef(struct adn_problem *p)
+{
+    struct adn_operand *coef = &p->operand[adn_slot(p, ANYDNN_COEF)];
+    if (!coef->present) coef->value = p->desc.conv.activation == ANYDNN_CONV_CLIPPED_RELU ? 6.0 : 0.01;
+}
+
+static anydnn_status check_forward(struct adn_problem *p)
+{
+    ADN_TRY(check(p));
+    default_coef(p);
+    ADN_TRY(check_residual(p, ANYDNN_Y));
+    if (adn_tensor(p, ANYDNN_BIAS)) ADN_TRY(check_per_channel(p, ANYDNN_BIAS, p->operand[1].t.dims[0]));
+    if (adn_is_byte(p->operand[0].t.dtype)) return check_integers(p);
+    if (adn_tensor(p, ANYDNN_SCALES))
+        return adn_fail(ANYDNN_INVALID, "scales: bound with x %s; accepted: not bound, or x i8 or u8",
+                        anydnn_dtype_name(p->operand[0].t.dtype));
+    return adn_need_same_dtype(p, ANYDNN_BIAS, ANYDNN_X);
+}
+
+static anydnn_status check_data(struct adn_problem *p)
+{
+    ADN_TRY(check(p));
+    default_coef(p);
+    ADN_TRY(check_residual(p, ANYDNN_DX));
+    if (adn_tensor(p, ANYDNN_BIAS))
+        ADN_TRY(check_per_channel(p, ANYDNN_BIAS, p->operand[1].t.dims[1] * p->desc.conv.groups));
+    return adn_need_same_dtype(p, ANYDNN_BIAS, ANYDNN_DY);
+}
+
+static anydnn_status check_zero(const char *name, double value, int dtype)
+{
+    const double low = dtype == ANYDNN_I8 ? -128 : 0, high = dtype == ANYDNN_I8 ? 127 : dtype == ANYDNN_U8 ? 255 : 0;
+    if (value >= low && value <= high && value == (double)(int64_t)value) return ANYDNN_OK;
+    return adn_fail(ANYDNN_INVALID, "%s is %g for a tensor of %s; accepted: whole numbers from %g to %g", name, value,
+                    anydnn_dtype_name(dtype), low, high);
+}
+
+static anydnn_status check_forward_values(const struct adn_problem *p, const double *scalar)
+{
+    const anydnn_tensor *x = adn_tensor(p, ANYDNN_X), *y = adn_tensor(p, ANYDNN_Y);
+    const double alpha = scalar[adn_slot(p, ANYDNN_ALPHA)], beta = scalar[adn_slot(p, ANYDNN_BETA)];
+    ADN_TRY(check_zero("x_zero", scalar[adn_slot(p, ANYDNN_X_ZERO)], x->dtype));
+    if (y) ADN_TRY(check_zero("y_zero", scalar[adn_slot(p, ANYDNN_Y_ZERO)], y->dtype));
+    if (!y || y->dtype != ANYDNN_I32 || (alpha == 1.0 && beta == 0.0)) return ANYDNN_OK;
+    return adn_fail(ANYDNN_INVALID, "alpha is %g and beta %g with y i32; accepted: 1 and 0", alpha, beta);
+}
+
 static const struct adn_role_def forward_roles[] = {
-    ADN_ROLE(X, ADN_IN), ADN_ROLE(W, ADN_IN), ADN_ROLE(BIAS, ADN_IN | ADN_OPT), ADN_ROLE(Y, ADN_OUT | ADN_SCALED),
-    ADN_SCALAR(ALPHA, 1.0), ADN_SCALAR(BETA, 0.0), ADN_ROLES_END
+    ADN_ROLE(X, ADN_IN), ADN_ROLE(W, ADN_IN), ADN_ROLE(BIAS, ADN_IN | ADN_OPT), ADN_ROLE(Z, ADN_IN | ADN_OPT),
+    ADN_ROLE(SCALES, ADN_IN | ADN_OPT), ADN_ROLE_INPLACE(Y, ADN_OUT | ADN_SCALED, ANYDNN_Z, 0),
+    ADN_SCALAR(ALPHA, 1.0), ADN_SCALAR(BETA, 0.0), ADN_SCALAR(ALPHA2, 1.0), ADN_SCALAR(COEF, 0.01),
+    ADN_SCALAR(X_ZERO, 0.0), ADN_SCALAR(Y_ZERO, 0.0), ADN_ROLES_END
 };
 static const struct adn_role_def data_roles[] = {
-    ADN_ROLE(DY, ADN_IN), ADN_ROLE(W, ADN_IN), ADN_ROLE(DX, ADN_OUT | ADN_SCALED),
-    ADN_SCALAR(ALPHA, 1.0), ADN_SCALAR(BETA, 0.0), ADN_ROLES_END
+    ADN_ROLE(DY, ADN_IN), ADN_ROLE(W, ADN_IN), ADN_ROLE(BIAS, ADN_IN | ADN_OPT), ADN_ROLE(Z, ADN_IN | ADN_OPT),
+    ADN_ROLE_INPLACE(DX, ADN_OUT | ADN_SCALED, ANYDNN_Z, 0),
+    ADN_SCALAR(ALPHA, 1.0), ADN_SCALAR(BETA, 0.0), ADN_SCALAR(ALPHA2, 1.0), ADN_SCALAR(COEF, 0.01), ADN_ROLES_END
 };
 static const struct adn_role_def filter_roles[] = {
     ADN_ROLE(X, ADN_IN), ADN_ROLE(DY, ADN_IN), ADN_ROLE(DW, ADN_OUT | ADN_SCALED),
@@ -178,9 +284,10 @@ static const struct adn_role_def bias_roles[] = {
 };
 
 const struct adn_op_def adn_op_conv_forward = { ANYDNN_OP_CONV_FORWARD, "conv_forward", sizeof(anydnn_conv),
-                                                forward_roles, keys, check_forward, infer, cost };
+                                                forward_roles, keys, check_forward, infer, cost,
+                                                check_forward_values };
 const struct adn_op_def adn_op_conv_backward_data = { ANYDNN_OP_CONV_BACKWARD_DATA, "conv_backward_data",
-                                                      sizeof(anydnn_conv), data_roles, keys, check, infer, cost };
+                                                      sizeof(anydnn_conv), data_roles, keys, check_data, infer, cost };
 const struct adn_op_def adn_op_conv_backward_filter = { ANYDNN_OP_CONV_BACKWARD_FILTER, "conv_backward_filter",
                                                         sizeof(anydnn_conv), filter_roles, keys, check, infer, cost };
 
@@ -198,7 +305,7 @@ static anydnn_status check_bias(struct adn_problem *p)
     memset(c->pad, 0, sizeof c->pad);
     memset(c->pad_end, 0, sizeof c->pad_end);
     c->stride[0] = c->stride[1] = c->stride[2] = c->dilation[0] = c->dilation[1] = c->dilation[2] = c->groups = 1;
-    c->mode = 0;
+    c->mode = c->activation = c->reserved = 0;
     c->pad_mode = ANYDNN_PAD_EXPLICIT;
     return ANYDNN_OK;
 }

@@ -29,7 +29,9 @@ void adn_conv_geometry(const struct adn_problem *p, struct adn_conv_geometry *g)
     const anydnn_tensor *x = adn_tensor(p, adn_slot(p, ANYDNN_X) >= 0 ? ANYDNN_X : ANYDNN_DX);
     const anydnn_tensor *w = adn_tensor(p, adn_slot(p, ANYDNN_W) >= 0 ? ANYDNN_W : ANYDNN_DW);
     const anydnn_tensor *y = adn_tensor(p, adn_slot(p, ANYDNN_Y) >= 0 ? ANYDNN_Y : ANYDNN_DY);
+    const anydnn_tensor *z = adn_tensor(p, ANYDNN_Z);
     const int rank = x->ndim - 2;
+    int64_t unused[3];
     memset(g, 0, sizeof *g);
     g->n = x->dims[0];
     g->groups = c->groups;
@@ -39,6 +41,7 @@ void adn_conv_geometry(const struct adn_problem *p, struct adn_conv_geometry *g)
     spatial_dims(x, g->in, g->xs);
     spatial_dims(w, g->filter, g->ws);
     spatial_dims(y, g->out, g->ys);
+    if (z) spatial_dims(z, unused, g->zs);
     spatial_array(rank, c->stride, 1, g->stride);
     spatial_array(rank, c->pad, 0, g->pad);
     spatial_array(rank, c->pad_end, 0, g->pad_end);

@@ -57,6 +57,7 @@ static const struct {
     { ANYDNN_VALUE, "value" }, { ANYDNN_RATIO, "ratio" }, { ANYDNN_SEED, "rng_seed" }, { ANYDNN_OFFSET, "rng_offset" },
     { ANYDNN_LR, "lr" }, { ANYDNN_MOMENTUM, "momentum" }, { ANYDNN_WEIGHT_DECAY, "weight_decay" },
     { ANYDNN_BETA1, "beta1" }, { ANYDNN_BETA2, "beta2" }, { ANYDNN_STEP, "step" }, { ANYDNN_SMOOTHING, "smoothing" },
+    { ANYDNN_Z, "z" }, { ANYDNN_SCALES, "scales" }, { ANYDNN_X_ZERO, "x_zero" }, { ANYDNN_Y_ZERO, "y_zero" },
 };
 
 const char *anydnn_role_name(int role)

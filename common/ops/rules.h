@@ -20,7 +20,10 @@
 #define ADN_ROLES_END { 0, 0, 0.0, { 0, 0 } }
 #define ADN_KEYS_END { NULL, ADN_KEY_I32, 0, NULL }
 
-enum { ADN_FLOATS = 1u << ANYDNN_F32 | 1u << ANYDNN_F16 | 1u << ANYDNN_BF16 | 1u << ANYDNN_F64 };
+enum {
+    ADN_FLOATS = 1u << ANYDNN_F32 | 1u << ANYDNN_F16 | 1u << ANYDNN_BF16 | 1u << ANYDNN_F64,
+    ADN_BYTES = 1u << ANYDNN_I8 | 1u << ANYDNN_U8
+};
 
 const char *adn_role_text(int role);
 

@@ -39,7 +39,7 @@ static void structs(void)
     AT(anydnn_open_options, log_user, 32);
     AT(anydnn_open_options, oracle, 40);
     SIZE(anydnn_op, 8);
-    SIZE(anydnn_conv, 120);
+    SIZE(anydnn_conv, 128);
     AT(anydnn_conv, pad_mode, 8);
     AT(anydnn_conv, groups, 16);
     AT(anydnn_conv, stride, 24);
@@ -70,6 +70,7 @@ static void numbers(void)
 {
     CHECK(ANYDNN_OP_CONV_FORWARD == 1 && ANYDNN_OP_MATMUL == 5 && ANYDNN_OP_BINARY == 17 && ANYDNN_OP_ADAM == 27);
     CHECK(ANYDNN_X == 1 && ANYDNN_MOMENT2 == 28 && ANYDNN_ALPHA == 100 && ANYDNN_SMOOTHING == 116);
+    CHECK(ANYDNN_Z == 29 && ANYDNN_SCALES == 30 && ANYDNN_X_ZERO == 117 && ANYDNN_Y_ZERO == 118);
     CHECK(ANYDNN_F32 == 1 && ANYDNN_I64 == 8);
     CHECK(ANYDNN_OK == 0 && ANYDNN_INVALID == 1 && ANYDNN_UNSUPPORTED == 2 && ANYDNN_OUT_OF_MEMORY == 3 &&
           ANYDNN_DEVICE == 4 && ANYDNN_INTERNAL == 5);

@@ -66,12 +66,14 @@ typedef enum anydnn_role {
     ANYDNN_GAMMA = 17, ANYDNN_SHIFT = 18, ANYDNN_DGAMMA = 19, ANYDNN_DSHIFT = 20,
     ANYDNN_RUNNING_MEAN = 21, ANYDNN_RUNNING_VAR = 22, ANYDNN_SAVED_MEAN = 23, ANYDNN_SAVED_INVSTD = 24,
     ANYDNN_PARAM = 25, ANYDNN_GRAD = 26, ANYDNN_MOMENT1 = 27, ANYDNN_MOMENT2 = 28,
+    ANYDNN_Z = 29, ANYDNN_SCALES = 30,
 
     ANYDNN_ALPHA = 100, ANYDNN_BETA = 101, ANYDNN_ALPHA2 = 102,
     ANYDNN_COEF = 103, ANYDNN_EPSILON = 104, ANYDNN_FACTOR = 105, ANYDNN_VALUE = 106,
     ANYDNN_RATIO = 107, ANYDNN_SEED = 108, ANYDNN_OFFSET = 109,
     ANYDNN_LR = 110, ANYDNN_MOMENTUM = 111, ANYDNN_WEIGHT_DECAY = 112,
-    ANYDNN_BETA1 = 113, ANYDNN_BETA2 = 114, ANYDNN_STEP = 115, ANYDNN_SMOOTHING = 116
+    ANYDNN_BETA1 = 113, ANYDNN_BETA2 = 114, ANYDNN_STEP = 115, ANYDNN_SMOOTHING = 116,
+    ANYDNN_X_ZERO = 117, ANYDNN_Y_ZERO = 118
 } anydnn_role;
 
 /* What every operation struct begins with. struct_size = sizeof the whole struct; 0 is INVALID. A longer struct than
@@ -88,22 +90,50 @@ typedef enum anydnn_pad_mode {
 
 /* ---------------------------------------------------------------- convolution --------------------------------- */
 
+/* What a convolution does to its result before it stores it; the numbers are those of anydnn_activation_mode plus 1. */
+typedef enum anydnn_conv_activation {
+    ANYDNN_CONV_IDENTITY = 0,
+    ANYDNN_CONV_RELU = 1,
+    ANYDNN_CONV_LEAKY_RELU = 2,   /* coef 0.01 where unbound */
+    ANYDNN_CONV_CLIPPED_RELU = 3, /* coef 6 where unbound */
+    ANYDNN_CONV_SIGMOID = 4,
+    ANYDNN_CONV_TANH = 5
+} anydnn_conv_activation;
+
 /* Convolution of 1 to 3 spatial dimensions. Axes: x [N, C, (D, H,) W], w [K, C/groups, (T, R,) S], y [N, K, (O, P,) Q];
  * the array members below hold one entry for each spatial axis, in the order of the tensor's dims.
  *   P = floor((H + pad + pad_end - dilation*(R-1) - 1) / stride) + 1, likewise for the other axes; a result below 1
  *   from a non-empty input is INVALID.
- *   forward          y[n,k,p,q]  = sum over c,r,s of x[n, c, p*stride - pad + r*dilation, ...] * w[k, c, r, s]
- *   backward data    dx[n,c,h,w] = sum over k,r,s, p,q with p*stride - pad + r*dilation = h of dy[n,k,p,q] * w[k,c,r,s]
- *   backward filter  dw[k,c,r,s] = sum over n,p,q of dy[n,k,p,q] * x[n, c, p*stride - pad + r*dilation, ...]
+ *   forward          sum[n,k,p,q]  = sum over c,r,s of x[n, c, p*stride - pad + r*dilation, ...] * w[k, c, r, s]
+ *   backward data    sum[n,c,h,w]  = sum over k,r,s, p,q with p*stride - pad + r*dilation = h of
+ *                                    dy[n,k,p,q] * w[k,c,r,s]
+ *   backward filter  dw[k,c,r,s]   = sum over n,p,q of dy[n,k,p,q] * x[n, c, p*stride - pad + r*dilation, ...]
  *   backward bias    dbias[0,k,0,0] = sum over n,p,q of dy[n,k,p,q]
  * with c counted inside the group of k, and elements outside x equal to 0 (engines may skip these products or compute
  * them: only where a filter is NaN or infinite can that be seen). This is cross-correlation, as in
  * cudnnConvolutionForward with CUDNN_CROSS_CORRELATION and ONNX Conv.
- *   CONV_FORWARD          in x, w, bias [optional; 1,K,1,1]; out y (scaled; bias is added to alpha * sum)
- *   CONV_BACKWARD_DATA    in dy, w; out dx (scaled)
+ *   forward and backward data store  out = f(alpha * sum + bias + alpha2 * z + beta * out),  f = activation
+ *   CONV_FORWARD          in x, w, bias [optional; 1,K,1,1], z [optional; dims of y], scales [integer x only; optional;
+ *                         1,K,1,1 or all 1]; out y (scaled). In place: y on z
+ *   CONV_BACKWARD_DATA    in dy, w, bias [optional; 1,C,1,1], z [optional; dims of dx]; out dx (scaled). In place: dx on z.
+ *                         It is the transposed convolution (ONNX ConvTranspose): dy is its input, dx its output; a
+ *                         bound dx chooses among the sizes of H that give P, which is what output padding does
  *   CONV_BACKWARD_FILTER  in x, dy; out dw (scaled)
  *   CONV_BACKWARD_BIAS    in dy; out dbias (scaled)
- * Scalars: alpha, beta. In place: nothing. Any layout and mix of layouts by strides. */
+ * alpha scales the sum alone: with alpha = 0 bias and z are read still, with alpha2 = 0 z is not.
+ * Scalars: alpha, beta; forward and backward data also alpha2 (1 where unbound), coef (of the activation).
+ * Any layout and mix of layouts by strides. cudnnConvolutionForward, ...BackwardData, ...BackwardFilter,
+ * ...BackwardBias, cudnnConvolutionBiasActivationForward.
+ *
+ * dtypes: f32, f16, bf16, f64 (devices that have it), one for all tensors of a call; CONV_FORWARD also integers:
+ *   x i8 or u8, w i8, y (and z) i8, u8, f32 or i32; bias i32 or f32; scales f32. Products are of (x - x_zero), with x_zero
+ *   outside x too, and w; their sum and an i32 bias are added exactly in 32 bits (beyond these they wrap). Then, each step
+ *   rounded to f32, so that every device gives the same bits:
+ *     v = float(sum + bias_i32);  v = v * (alpha * scales[k]);  v = v + bias_f32;  v = v + alpha2 * z;  v = v + beta * y;
+ *     v = f(v), f not sigmoid or tanh;  y f32: v;  y i8 or u8: v rounded half to even, plus y_zero, saturated; NaN
+ *     gives y_zero. z and the old y enter as they are stored.
+ *   y i32 is sum + bias_i32 alone: no scales, z, activation or f32 bias, alpha 1, beta 0.
+ *   Scalars x_zero (range of x's dtype), y_zero (of y's): 0 where unbound. ONNX QLinearConv with w_zero_point 0. */
 typedef struct anydnn_conv {
     uint32_t struct_size;
     int32_t op;
@@ -114,6 +144,8 @@ typedef struct anydnn_conv {
     int64_t pad[3];      /* leading zeros, >= 0 */
     int64_t pad_end[3];  /* trailing zeros, >= 0, with ANYDNN_PAD_EXPLICIT */
     int64_t dilation[3]; /* 0 = 1 */
+    int32_t activation;  /* anydnn_conv_activation; CONV_FORWARD and CONV_BACKWARD_DATA */
+    int32_t reserved;    /* 0 */
 } anydnn_conv;
 
 /* ---------------------------------------------------------------- matmul -------------------------------------- */

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * common/engines/conv_epilogue.h: what a convolution does with a finished sum (anydnn/ops.h): the head of the parameter
+ * structs of every convolution kernel, for all languages. Zeroed, it stores 0. */
+#ifndef ADN_CONV_EPILOGUE_H
+#define ADN_CONV_EPILOGUE_H
+#include "../index/lang.h"
+
+struct adn_conv_epilogue {
+    adn_u64 wide_alpha, wide_beta, wide_alpha2, wide_coef; /* bits of doubles, for f64 */
+    adn_i64 bias_step, scale_step;                         /* elements from one channel to the next */
+    adn_i32 biased;                                        /* 1: bias of the sums' real dtype; 2: of i32 */
+    adn_i32 residual, scaled;                              /* z, scales are there */
+    adn_i32 activation;                                    /* anydnn_conv_activation */
+    adn_i32 y_dtype, x_zero;                               /* 8-bit convolutions alone */
+    float alpha, beta, alpha2, coef, y_zero;
+    adn_i32 unused;
+};
+#endif

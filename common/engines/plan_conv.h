@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * common/engines/plan_conv.h: what the convolution engines share on the host: the epilogue of their parameter structs. */
+#ifndef ADN_PLAN_CONV_H
+#define ADN_PLAN_CONV_H
+#include "common/backend.h"
+#include "conv_epilogue.h"
+
+/* What the problem says of the epilogue; scalars are left to bind. */
+void adn_conv_epilogue_of(const struct adn_problem *p, struct adn_conv_epilogue *e);
+
+/* An engine's bind where every step's parameter struct begins with an epilogue. */
+void adn_conv_bind(const struct adn_problem *p, const double *scalar, const struct adn_engine_plan *plan, int step,
+                   void *params);
+
+/* Adds the memories bias, z, scales and the output to a step, in this order. */
+void adn_conv_step_roles(struct adn_step *step, const struct adn_problem *p, int out);
+
+/* True for a convolution that stores alpha * sum + bias + beta * out and nothing else. Fills *why otherwise. */
+bool adn_conv_is_plain(const struct adn_problem *p, struct adn_refusal *why);
+
+/* Whether the device computes in this dtype. */
+bool adn_conv_has_dtype(const struct adn_device *device, int dtype, struct adn_refusal *why);
+
+/* z is addressed by the strides of the output: refuses others. */
+bool adn_conv_z_lies_as(const struct adn_problem *p, int out, struct adn_refusal *why);
+#endif
