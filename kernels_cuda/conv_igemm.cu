@@ -6,9 +6,8 @@
 //          means (offsets, coordinates) is decoded by the block's first BK threads two stages ahead into a table in
 //          shared memory. Splits of the depth write float partial sums, which conv_igemm_sum adds up in order.
 // Limits   Rows, columns, depths and tiles below 2^31; offsets are 64 bits. Grid x counts tiles.
-#include "conv_epilogue.cuh"
+#include "conv_sum.cuh"
 #include "tile_gemm.cuh"
-#include "../common/engines/conv_igemm_params.h"
 
 template <typename A, typename B, typename Tile> struct igemm_feed {
     const adn_conv_igemm_params &p;
@@ -144,25 +143,7 @@ __device__ void conv_igemm(const A *a, const B *b, const adn_conv_places &m, typ
     }
 }
 
-// One thread for each output: partial sums in the order of the splits.
-template <typename T, int BLOCK>
-__device__ void conv_igemm_sum(const typename adn_sum_of<T>::type *parts, const adn_conv_places &m,
-                               const adn_conv_igemm_params &p)
-{
-    const adn_igemm_tile t = {};
-    for (adn_i64 i = (adn_i64)blockIdx.x * BLOCK + threadIdx.x; i < p.part; i += (adn_i64)gridDim.x * BLOCK) {
-        const adn_i64 line = i / p.columns;
-        const int group = (int)(line / p.rows), row = (int)(line % p.rows);
-        const adn_i64 at =
-            group * p.y_group + p.y_origin + row * p.y_row + adn_igemm_output((int)(i - line * p.columns), &t, &p);
-        typename adn_sum_of<T>::type sum = 0;
-        for (int s = 0; s < p.splits; s++) sum += parts[s * p.part + i];
-        adn_conv_output<T>::store(sum, line, at, at, m, p.e);
-    }
-}
-
 // Two blocks a multiprocessor hide each other's barriers: at most 128 registers a thread of a block of 256.
-#define ADN_PLACES const void *bias, const void *z, const float *scales, void *y
 #define ADN_ENTRY_conv_igemm(name, T, block, bm, bn, bk, tm, tn, f)                                                    \
     extern "C" __global__ void __launch_bounds__(block, 512 / block)                                                   \
         name(const adn_conv_filter<T>::type *a, const T *b, ADN_PLACES, adn_sum_of<T>::type *parts,                    \
@@ -172,11 +153,6 @@ __device__ void conv_igemm_sum(const typename adn_sum_of<T>::type *parts, const 
         static_assert(tile::THREADS == block, "block");                                                                \
         conv_igemm<adn_conv_filter<T>::type, T, tile>(a, b, adn_conv_places{ bias, z, scales, y }, parts, p);          \
     }
-#define ADN_ENTRY_conv_igemm_sum(name, T, block, a, b, c, d, e, f)                                                     \
-    ADN_KERNEL(name, block)                                                                                            \
-    (const adn_sum_of<T>::type *parts, ADN_PLACES, const __grid_constant__ adn_conv_igemm_params p)                    \
-    {                                                                                                                  \
-        conv_igemm_sum<T, block>(parts, adn_conv_places{ bias, z, scales, y }, p);                                     \
-    }
+#define ADN_ENTRY_conv_igemm_sum(name, T, block, a, b, c, d, e, f) ADN_CONV_SUM(name, T, block)
 #define ADN_VARIANT_CL(...)
 #include "../common/engines/conv_igemm.variants"

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// architectures: 80 90 100 120
+// kernels_cuda/conv_mma.cu: the gathered matrix product of conv_igemm.cu on tensor cores (mma.sync): f16 and bf16, and
+// f32 rounded to tf32, with sums in f32.
+//
+// Stages   A stage is 64 bytes of depths of every row of A and column of B. A thread keeps one line and loads 32 of its
+//          bytes, two stages in flight: one in registers, one in shared memory, where lines are 80 bytes apart, so
+//          that neither the stores nor ldmatrix meet bank conflicts.
+// Warps    ROWS / DOWN by COLUMNS / ACROSS outputs a warp, in pieces of 16 x 8. A step of 32 bytes of depth is one mma:
+//          16 halves or 8 floats; ldmatrix moves both alike.
+// Limits   As conv_igemm.cu.
+#include "conv_sum.cuh"
+
+typedef unsigned int word;
+
+__device__ __forceinline__ void multiply(float (&d)[4], const word (&a)[4], word b0, word b1, const __half *)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void multiply(float (&d)[4], const word (&a)[4], word b0, word b1, const __nv_bfloat16 *)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void multiply(float (&d)[4], const word (&a)[4], word b0, word b1, const float *)
+{
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Four 8 x 16-byte matrices; thread t gives the address of line t % 8 of matrix t / 8.
+__device__ __forceinline__ void load_matrices(word (&r)[4], const void *line)
+{
+    const word at = (word)__cvta_generic_to_shared(line);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at));
+}
+
+// Element i of 16 bytes held in registers.
+__device__ __forceinline__ void put(uint4 &v, int i, __half x)
+{
+    word *w = &v.x + i / 2;
+    *w = i % 2 ? *w & 0xffffu | (word)__half_as_ushort(x) << 16 : *w & 0xffff0000u | __half_as_ushort(x);
+}
+__device__ __forceinline__ void put(uint4 &v, int i, __nv_bfloat16 x)
+{
+    word *w = &v.x + i / 2;
+    *w = i % 2 ? *w & 0xffffu | (word)__bfloat16_as_ushort(x) << 16 : *w & 0xffff0000u | __bfloat16_as_ushort(x);
+}
+__device__ __forceinline__ void put(uint4 &v, int i, float x) { (&v.x)[i] = __float_as_uint(x); }
+
+// What mma reads of it: floats rounded to tf32, halves as they are.
+template <typename T> __device__ __forceinline__ uint4 operand(uint4 v)
+{
+    if constexpr (sizeof(T) == 4)
+#pragma unroll
+        for (int i = 0; i < 4; i++) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"((&v.x)[i]) : "f"(__uint_as_float((&v.x)[i])));
+    return v;
+}
+
+template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_tile {
+    static constexpr int THREADS = 32 * DOWN * ACROSS, PITCH = 80, DEPTH = 64 / sizeof(T), PER = 16 / sizeof(T);
+    static constexpr int TM = ROWS / DOWN / 16, TN = COLUMNS / ACROSS / 8;
+    static_assert(THREADS == 2 * ROWS && ROWS == COLUMNS && TN % 2 == 0, "a thread loads half a line of each side");
+
+    struct buffers {
+        unsigned char a[2][ROWS][PITCH], b[2][COLUMNS][PITCH];
+        adn_igemm_depth table[2][DEPTH];
+        adn_igemm_tile t;
+    };
+
+    buffers &s;
+    const adn_conv_igemm_params &p;
+    const T *a, *b;
+    int line, half; // this thread's line, and which half of its 64 bytes
+    int z, y, x;
+    bool a_live, b_live;
+    uint4 av[2], bv[2];
+    float sum[TM][TN][4];
+
+    __device__ mma_tile(buffers &shared, const T *a_base, const T *b_base, const adn_conv_igemm_params &params)
+        : s(shared), p(params), sum{}
+    {
+        const adn_igemm_tile &t = s.t;
+        line = threadIdx.x % ROWS;
+        half = threadIdx.x / ROWS;
+        a_live = t.row + line < p.rows;
+        b_live = t.column + line < p.columns;
+        const adn_digits d = adn_igemm_column(b_live ? t.column + line : 0, &p);
+        z = d.z * p.axis[0].column_step + t.f[0].origin;
+        y = d.y * p.axis[1].column_step + t.f[1].origin;
+        x = d.x * p.axis[2].column_step + t.f[2].origin;
+        a = a_base + (t.a_origin + (t.row + line) * p.a_row);
+        b = b_base + (t.group * p.b_group + d.u * p.b_column_u + z * p.axis[0].b + y * p.axis[1].b + x * p.axis[2].b);
+    }
+
+    __device__ void prepare(int k)
+    {
+        const int e = threadIdx.x, depth = s.t.depth_begin + k * DEPTH + e;
+        if (e < DEPTH && depth < s.t.depth_end) s.table[k & 1][e] = adn_igemm_depth_of(depth, &s.t, &p);
+    }
+
+    __device__ bool inside(const adn_igemm_depth &r) const
+    {
+        return (unsigned)(z + r.z) < (unsigned)p.axis[0].limit && (unsigned)(y + r.y) < (unsigned)p.axis[1].limit &&
+               (unsigned)(x + r.x) < (unsigned)p.axis[2].limit;
+    }
+
+    __device__ void fetch(int k)
+    {
+        const int left = s.t.depth_end - s.t.depth_begin - k * DEPTH;
+        const adn_igemm_depth *row = s.table[k & 1];
+#pragma unroll
+        for (int v = 0; v < 2; v++) {
+            const int first = (half * 2 + v) * PER;
+            av[v] = bv[v] = make_uint4(0, 0, 0, 0);
+            if (p.a_vector) {
+                if (a_live && first < left) av[v] = *reinterpret_cast<const uint4 *>(a + row[first].a);
+            } else {
+#pragma unroll
+                for (int i = 0; i < PER; i++)
+                    if (a_live && first + i < left) put(av[v], i, a[row[first + i].a]);
+            }
+            if (p.b_vector) {
+                if (b_live && first < left && inside(row[first]))
+                    bv[v] = *reinterpret_cast<const uint4 *>(b + row[first].b);
+            } else {
+#pragma unroll
+                for (int i = 0; i < PER; i++)
+                    if (b_live && first + i < left && inside(row[first + i])) put(bv[v], i, b[row[first + i].b]);
+            }
+        }
+    }
+
+    __device__ void stage(int buffer)
+    {
+#pragma unroll
+        for (int v = 0; v < 2; v++) {
+            *reinterpret_cast<uint4 *>(&s.a[buffer][line][half * 32 + v * 16]) = operand<T>(av[v]);
+            *reinterpret_cast<uint4 *>(&s.b[buffer][line][half * 32 + v * 16]) = operand<T>(bv[v]);
+        }
+    }
+
+    __device__ static int first_row() { return threadIdx.x / 32 / ACROSS * (16 * TM); }
+    __device__ static int first_column() { return threadIdx.x / 32 % ACROSS * (8 * TN); }
+
+    __device__ void multiply_stage(int buffer)
+    {
+        const int lane = threadIdx.x % 32;
+        // Lines of A: 0-7 and 8-15 of a piece, then both again 16 bytes on; of B: 0-7, the same 16 bytes on, then 8-15.
+        const int a_line = first_row() + lane % 16, a_byte = lane / 16 * 16;
+        const int b_line = first_column() + lane % 8 + lane / 16 * 8, b_byte = lane / 8 % 2 * 16;
+#pragma unroll
+        for (int step = 0; step < 64; step += 32) {
+            word af[TM][4], bf[TN / 2][4];
+#pragma unroll
+            for (int i = 0; i < TM; i++) load_matrices(af[i], &s.a[buffer][a_line + 16 * i][step + a_byte]);
+#pragma unroll
+            for (int j = 0; j < TN / 2; j++) load_matrices(bf[j], &s.b[buffer][b_line + 16 * j][step + b_byte]);
+#pragma unroll
+            for (int i = 0; i < TM; i++)
+#pragma unroll
+                for (int j = 0; j < TN; j++)
+                    multiply(sum[i][j], af[i], bf[j / 2][j % 2 * 2], bf[j / 2][j % 2 * 2 + 1], a);
+        }
+    }
+
+    __device__ void run(int stages)
+    {
+        if (stages > 0) {
+            prepare(0);
+            prepare(1);
+            __syncthreads();
+            fetch(0);
+            stage(0);
+            __syncthreads();
+        }
+        for (int k = 0; k < stages; k++) {
+            prepare(k + 2);
+            if (k + 1 < stages) fetch(k + 1);
+            multiply_stage(k & 1);
+            if (k + 1 < stages) stage((k & 1) ^ 1);
+            __syncthreads();
+        }
+    }
+
+    __device__ void store(const adn_conv_places &m, float *parts)
+    {
+        const adn_igemm_tile &t = s.t;
+        const int lane = threadIdx.x % 32;
+        if (p.splits > 1) parts += t.split * p.part + (adn_i64)t.group * p.rows * p.columns;
+#pragma unroll
+        for (int j = 0; j < 2 * TN; j++) {
+            const int column = t.column + first_column() + j / 2 * 8 + lane % 4 * 2 + j % 2;
+            const adn_i64 to = adn_igemm_output(column, &t, &p);
+#pragma unroll
+            for (int i = 0; i < 2 * TM; i++) {
+                const int row = t.row + first_row() + i / 2 * 16 + lane / 4 + i % 2 * 8;
+                const float v = sum[i / 2][j / 2][i % 2 * 2 + j % 2];
+                if (to == ADN_IGEMM_NOWHERE || row >= p.rows) continue;
+                const adn_i64 at = t.y_origin + to + row * p.y_row;
+                if (p.splits > 1) parts[(adn_i64)row * p.columns + column] = v;
+                else adn_conv_output<T>::store(v, (adn_i64)t.group * p.rows + row, at, at, m, p.e);
+            }
+        }
+    }
+};
+
+template <typename T, typename Tile, int ROWS, int COLUMNS>
+__device__ void conv_mma(const T *a, const T *b, const adn_conv_places &m, float *parts, const adn_conv_igemm_params &p)
+{
+    __shared__ alignas(16) typename Tile::buffers buffers;
+    for (unsigned number = blockIdx.x; number < (unsigned)p.tiles; number += gridDim.x) {
+        __syncthreads();
+        if (threadIdx.x == 0) buffers.t = adn_igemm_tile_of(number, ROWS, COLUMNS, &p);
+        __syncthreads();
+        Tile tile(buffers, a, b, p);
+        const int depth = p.e.alpha == 0.0f ? 0 : buffers.t.depth_end - buffers.t.depth_begin;
+        tile.run(depth > 0 ? (depth + Tile::DEPTH - 1) / Tile::DEPTH : 0);
+        tile.store(m, parts);
+    }
+}
+
+#define ADN_ENTRY_conv_mma(name, T, block, rows, columns, depth, down, across, f)                                      \
+    extern "C" __global__ void __launch_bounds__(block, 512 / block)                                                   \
+        name(const T *a, const T *b, ADN_PLACES, float *parts, const __grid_constant__ adn_conv_igemm_params p)        \
+    {                                                                                                                  \
+        typedef mma_tile<T, rows, columns, down, across> tile;                                                         \
+        static_assert(tile::THREADS == block && tile::DEPTH == depth, "constants of the row");                         \
+        conv_mma<T, tile, rows, columns>(a, b, adn_conv_places{ bias, z, scales, y }, parts, p);                       \
+    }
+#define ADN_ENTRY_conv_mma_sum(name, T, block, a, b, c, d, e, f) ADN_CONV_SUM(name, T, block)
+#include "../common/engines/conv_mma.variants"
