@@ -305,7 +305,7 @@ static void remember(const struct find *f)
 
 static anydnn_status find(struct find *f, const anydnn_binding *bindings, int count)
 {
-    bool checked;
+    bool checked = false;
     ADN_TRY(take_bindings(f, bindings, count));
     ADN_TRY(anydnn_event_create(f->context, &f->start));
     ADN_TRY(anydnn_event_create(f->context, &f->end));
