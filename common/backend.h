@@ -204,7 +204,7 @@ struct adn_engine {
     uint64_t ops;       /* ADN_OP_BIT(...) of the operations it serves */
     uint32_t traits;    /* ANYDNN_TRAIT_* */
     uint32_t revision;  /* raised when its results or parameters change meaning */
-    const struct adn_variant *variants; /* every kernel it may load */
+    const struct adn_variant *variants; /* its own kernels; steps may also name those of another shared engine */
     int variant_count;
 
     /* Pure: says whether, and how, the problem is run on the device: writes *plan and returns true, or *why and

@@ -16,11 +16,11 @@ ADN_FN void matmul_store(float sum, adn_i64 row, adn_i64 column, const struct ad
 {
     const adn_i64 at = t->y + row * p->y_row + column * p->y_column;
     float v = p->alpha * sum;
-    if (p->splits > 1) {
-        parts[t->split * p->part + (t->batch * p->rows + row) * p->columns + column] = sum;
+    if (p->partial) {
+        parts[p->partial == 2 ? at : t->split * p->part + (t->batch * p->rows + row) * p->columns + column] = sum;
         return;
     }
-    if (p->biased) v += ADN_LOAD(bias, column * p->bias_step);
+    if (p->biased) v += ADN_LOAD(bias, t->bias + row * p->bias_row + column * p->bias_column);
     if (p->beta != 0.0f) v += p->beta * ADN_LOAD(y, at);
     ADN_STORE(y, at, v);
 }
@@ -102,7 +102,8 @@ ADN_KERNEL(matmul_tile)(ADN_IN(a), ADN_IN(b), ADN_IN(bias), ADN_OUT(y), ADN_OUT(
     ADN_PTR_IN(ADN_T, bias);
     ADN_PTR_OUT(ADN_T, y);
     ADN_PTR_OUT(float, parts);
-    __local float4 a_buffer[2 * ADN_TILE_DEPTH * ADN_TILE_ROWS / 4], b_buffer[2 * ADN_TILE_DEPTH * ADN_TILE_COLUMNS / 4];
+    __local float4 a_buffer[2 * ADN_TILE_DEPTH * ADN_TILE_ROWS / 4],
+        b_buffer[2 * ADN_TILE_DEPTH * ADN_TILE_COLUMNS / 4];
     const int id = (int)get_local_id(0);
     adn_i64 number, begin;
     for (number = (adn_i64)get_group_id(0); number < p.tiles; number += (adn_i64)get_num_groups(0)) {
@@ -158,8 +159,8 @@ ADN_FN void cpu_pack_b(float *to, __global const ADN_T *b, int columns, int dept
     }
 }
 
-ADN_KERNEL(matmul_tile_cpu)(ADN_IN(a), ADN_IN(b), ADN_IN(bias), ADN_OUT(y), ADN_OUT(parts),
-                            struct adn_matmul_tile_params p)
+ADN_KERNEL(matmul_tile_cpu)
+(ADN_IN(a), ADN_IN(b), ADN_IN(bias), ADN_OUT(y), ADN_OUT(parts), struct adn_matmul_tile_params p)
 {
     ADN_PTR_IN(ADN_T, a);
     ADN_PTR_IN(ADN_T, b);
@@ -209,7 +210,7 @@ ADN_KERNEL(matmul_tile_sum)(ADN_IN(parts), ADN_IN(bias), ADN_OUT(y), struct adn_
         at = t.y + row * p.y_row + column * p.y_column;
         for (s = 0; s < p.splits; s++) sum += parts[s * p.part + i];
         sum *= p.alpha;
-        if (p.biased) sum += ADN_LOAD(bias, column * p.bias_step);
+        if (p.biased) sum += ADN_LOAD(bias, t.bias + row * p.bias_row + column * p.bias_column);
         if (p.beta != 0.0f) sum += p.beta * ADN_LOAD(y, at);
         ADN_STORE(y, at, sum);
     }

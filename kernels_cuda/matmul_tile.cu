@@ -99,13 +99,13 @@ __device__ void store_tile(const Tile &tile, const adn_matmul_place &t, const T 
         for (int j = 0; j < TN; j++) {
             const adn_i64 column = t.column + Tile::column(j);
             if (row >= p.rows || column >= p.columns) continue;
-            if (p.splits > 1) {
-                parts[part + row * p.columns + column] = tile.sum[i][j];
+            const adn_i64 at = t.y + row * p.y_row + column * p.y_column;
+            if (p.partial) {
+                parts[p.partial == 2 ? at : part + row * p.columns + column] = tile.sum[i][j];
                 continue;
             }
-            const adn_i64 at = t.y + row * p.y_row + column * p.y_column;
             float v = p.alpha * tile.sum[i][j];
-            if (p.biased) v += adn_load(bias, column * p.bias_step);
+            if (p.biased) v += adn_load(bias, t.bias + row * p.bias_row + column * p.bias_column);
             if (p.beta != 0.0f) v += p.beta * adn_load(y, at);
             adn_store(y, at, v);
         }
@@ -145,7 +145,7 @@ __device__ void matmul_tile_sum(const float *parts, const T *bias, T *y, const a
         float sum = 0.0f;
         for (adn_i64 s = 0; s < p.splits; s++) sum += parts[s * p.part + i];
         sum *= p.alpha;
-        if (p.biased) sum += adn_load(bias, column * p.bias_step);
+        if (p.biased) sum += adn_load(bias, t.bias + row * p.bias_row + column * p.bias_column);
         if (p.beta != 0.0f) sum += p.beta * adn_load(y, at);
         adn_store(y, at, sum);
     }

@@ -85,10 +85,10 @@ anydnn_status adn_cuda_kernel_load(anydnn_context *context, const struct adn_var
                                    struct adn_kernel **kernel);
 anydnn_status adn_cuda_kernel_launch(anydnn_stream *stream, struct adn_kernel *kernel, const struct adn_launch *launch);
 
-/* engines.c, matmul_cublaslt.c, conv_mma.c */
+/* engines.c, matmul_cublaslt.c, conv_1x1_cublaslt.c, conv_mma.c */
 extern const struct adn_engine *const adn_cuda_engines[];
 extern const struct adn_engine adn_cuda_matmul_cublaslt, adn_cuda_matmul_cublaslt_fast, adn_cuda_conv_mma,
-    adn_cuda_conv_mma_tf32;
+    adn_cuda_conv_mma_tf32, adn_cuda_conv_1x1_cublaslt, adn_cuda_conv_1x1_cublaslt_fast;
 void adn_cuda_cublaslt_close(struct adn_cuda_context *cuda); /* with the context current */
 
 #endif

@@ -7,6 +7,7 @@
  * Splits   Where tiles are too few for the device, the depth is cut and float partial sums go to the workspace, as
  *          far as its limit allows; a second step adds them up in order. */
 #include "common/backend.h"
+#include "matmul_tile.h"
 #include "matmul_tile_params.h"
 #include "plan_tile.h"
 
@@ -27,31 +28,41 @@ static int64_t stride_of(const anydnn_tensor *t, int axis)
     return t->dims[axis] == 1 ? 0 : t->strides[axis];
 }
 
+static void swap(int64_t *list, int i, int j)
+{
+    const int64_t keep = list[i];
+    list[i] = list[j];
+    list[j] = keep;
+}
+
 /* Batch axes, those that continue the rows folded into them. */
-static void fill_batches(const anydnn_tensor *a, const anydnn_tensor *b, const anydnn_tensor *y,
-                         struct adn_matmul_tile_params *q)
+static void fill_batches(const anydnn_tensor *a, const anydnn_tensor *b, const anydnn_tensor *bias,
+                         const anydnn_tensor *y, struct adn_matmul_tile_params *q)
 {
     bool folding = true;
     int axis, i;
     q->batches = 1;
     for (axis = y->ndim - 3; axis >= 0; axis--) {
         const int64_t size = y->dims[axis], as = stride_of(a, axis), bs = stride_of(b, axis), ys = stride_of(y, axis);
+        const int64_t step = bias ? stride_of(bias, axis) : 0;
         if (size == 1) continue;
-        folding = folding && bs == 0 && as == q->rows * q->a_row && ys == q->rows * q->y_row;
+        folding =
+            folding && bs == 0 && as == q->rows * q->a_row && ys == q->rows * q->y_row && step == q->rows * q->bias_row;
         if (folding) {
             q->rows *= size;
             continue;
         }
         i = q->batch_rank++;
         q->batches *= size;
-        q->batch_size[i] = size, q->a_batch[i] = as, q->b_batch[i] = bs, q->y_batch[i] = ys;
+        q->batch_size[i] = size, q->a_batch[i] = as, q->b_batch[i] = bs, q->y_batch[i] = ys, q->bias_batch[i] = step;
     }
     for (i = 0; i < q->batch_rank / 2; i++) {
         const int j = q->batch_rank - 1 - i;
-        const int64_t keep[4] = { q->batch_size[i], q->a_batch[i], q->b_batch[i], q->y_batch[i] };
-        q->batch_size[i] = q->batch_size[j], q->a_batch[i] = q->a_batch[j];
-        q->b_batch[i] = q->b_batch[j], q->y_batch[i] = q->y_batch[j];
-        q->batch_size[j] = keep[0], q->a_batch[j] = keep[1], q->b_batch[j] = keep[2], q->y_batch[j] = keep[3];
+        swap(q->batch_size, i, j);
+        swap(q->a_batch, i, j);
+        swap(q->b_batch, i, j);
+        swap(q->y_batch, i, j);
+        swap(q->bias_batch, i, j);
     }
 }
 
@@ -80,8 +91,9 @@ static void fill(const struct adn_problem *p, struct adn_matmul_tile_params *q)
     q->b_depth = b->strides[last - 1 + tb], q->b_column = b->strides[last - tb];
     q->y_row = y->strides[last - 1], q->y_column = y->strides[last];
     q->biased = bias != NULL;
-    q->bias_step = bias ? bias->strides[last] : 0;
-    fill_batches(a, b, y, q);
+    q->bias_row = bias ? stride_of(bias, last - 1) : 0;
+    q->bias_column = bias ? stride_of(bias, last) : 0;
+    fill_batches(a, b, bias, y, q);
     q->part = q->batches * q->rows * q->columns;
     q->a_mode = mode_of(a, q, q->a_batch, q->rows, q->a_row, q->a_depth);
     q->b_mode = mode_of(b, q, q->b_batch, q->columns, q->b_column, q->b_depth);
@@ -89,7 +101,7 @@ static void fill(const struct adn_problem *p, struct adn_matmul_tile_params *q)
 
 static const struct adn_tile_speed speed = { 0.8, 0.55, 0.4, 0.65, 0.4 };
 
-static bool choose(struct adn_matmul_tile_params *q, int dtype, const struct adn_problem *p,
+static bool choose(struct adn_matmul_tile_params *q, int dtype, bool may_split, const struct adn_problem *p,
                    const struct adn_device *device, const char *params, struct adn_tile_layout *l,
                    struct adn_refusal *why)
 {
@@ -97,46 +109,69 @@ static bool choose(struct adn_matmul_tile_params *q, int dtype, const struct adn
     m.dtype = dtype;
     m.copies = q->batches, m.rows = q->rows, m.columns = q->columns, m.depth = q->depth;
     m.multiplications = (double)q->part * (double)q->depth;
-    m.may_split = true;
+    m.may_split = may_split;
     m.part = q->part;
     m.speed = speed;
     if (!adn_tile_choose(variants, VARIANTS, &m, device, p->workspace_limit, params, l, why)) return false;
     q->row_tiles = l->row_tiles, q->column_tiles = l->column_tiles, q->tiles = l->tiles;
     q->splits = l->splits, q->split_depth = l->split_depth;
+    q->partial = l->splits > 1;
+    return true;
+}
+
+static double tensor_bytes(const anydnn_tensor *t)
+{
+    return (double)anydnn_tensor_count(t) * (double)anydnn_dtype_size(t->dtype);
+}
+
+/* The second step of a split product. */
+static void add_sum(const struct adn_problem *p, const struct adn_matmul_tile_params *q, int dtype, uint64_t parts,
+                    struct adn_engine_plan *plan)
+{
+    static const int32_t none[6] = { 0 };
+    struct adn_step *step = adn_add_step(plan, adn_find_variant(variants, VARIANTS, "matmul_tile_sum", dtype, none),
+                                         (uint64_t)adn_smaller(adn_ceil_div(q->part, 256), INT32_MAX), q, sizeof *q);
+    adn_step_workspace(step, parts);
+    adn_step_role(step, p, ANYDNN_BIAS);
+    adn_step_role(step, p, ANYDNN_Y);
+}
+
+bool adn_matmul_tile_plan(const struct adn_problem *p, const struct adn_device *device, const char *params, bool raw,
+                          struct adn_engine_plan *plan, struct adn_refusal *why)
+{
+    const anydnn_tensor *a = adn_tensor(p, ANYDNN_A), *b = adn_tensor(p, ANYDNN_B), *y = adn_tensor(p, ANYDNN_Y);
+    struct adn_matmul_tile_params q = { 0 };
+    struct adn_tile_layout l;
+    struct adn_step *step;
+    uint64_t parts = 0;
+    fill(p, &q);
+    if (!choose(&q, a->dtype, !raw, p, device, params, &l, why)) return false;
+    if (raw) q.partial = 2;
+    adn_tile_name(l.variant, plan->params);
+    step = adn_add_step(plan, l.variant, (uint64_t)adn_smaller(q.tiles, INT32_MAX), &q, sizeof q);
+    adn_step_role(step, p, ANYDNN_A);
+    adn_step_role(step, p, ANYDNN_B);
+    adn_step_role(step, p, ANYDNN_BIAS);
+    if (raw) {
+        adn_step_null(step);
+        adn_step_role(step, p, ANYDNN_Y);
+    } else {
+        adn_step_role(step, p, ANYDNN_Y);
+        if (q.splits > 1)
+            adn_step_workspace(step, parts = adn_book(plan, (uint64_t)(q.splits * q.part) * sizeof(float)));
+        else
+            adn_step_null(step);
+    }
+    if (q.splits > 1) add_sum(p, &q, a->dtype, parts, plan);
+    plan->cost_ns = adn_estimate_ns(device, tensor_bytes(a) + tensor_bytes(b) + tensor_bytes(y),
+                                    2.0 * (double)q.part * (double)q.depth, l.share);
     return true;
 }
 
 static bool plan_tile(const struct adn_problem *p, const struct adn_device *device, const char *params,
                       struct adn_engine_plan *plan, struct adn_refusal *why)
 {
-    static const int32_t none[6] = { 0 };
-    struct adn_matmul_tile_params q = { 0 };
-    const int dtype = adn_tensor(p, ANYDNN_Y)->dtype;
-    struct adn_tile_layout l;
-    struct adn_step *step;
-    double bytes;
-    fill(p, &q);
-    if (!choose(&q, dtype, p, device, params, &l, why)) return false;
-    adn_tile_name(l.variant, plan->params);
-    step = adn_add_step(plan, l.variant, (uint64_t)adn_smaller(q.tiles, INT32_MAX), &q, sizeof q);
-    adn_step_role(step, p, ANYDNN_A);
-    adn_step_role(step, p, ANYDNN_B);
-    adn_step_role(step, p, ANYDNN_BIAS);
-    adn_step_role(step, p, ANYDNN_Y);
-    if (q.splits == 1) {
-        adn_step_null(step);
-    } else {
-        adn_step_workspace(step, adn_book(plan, (uint64_t)(q.splits * q.part) * sizeof(float)));
-        step = adn_add_step(plan, adn_find_variant(variants, VARIANTS, "matmul_tile_sum", dtype, none),
-                            (uint64_t)adn_smaller(adn_ceil_div(q.part, 256), INT32_MAX), &q, sizeof q);
-        adn_step_workspace(step, 0);
-        adn_step_role(step, p, ANYDNN_BIAS);
-        adn_step_role(step, p, ANYDNN_Y);
-    }
-    bytes = (double)q.part + (double)q.batches * (double)q.depth * (double)(q.rows + q.columns);
-    plan->cost_ns = adn_estimate_ns(device, bytes * (double)anydnn_dtype_size(dtype),
-                                    2.0 * (double)q.part * (double)q.depth, l.share);
-    return true;
+    return adn_matmul_tile_plan(p, device, params, false, plan, why);
 }
 
 static bool candidate(const struct adn_problem *p, const struct adn_device *device, int index, char params[32])

@@ -42,9 +42,15 @@ static struct adn_device device_of(const struct adn_backend *backend, bool cpu, 
     return device;
 }
 
-static bool owns(const struct adn_engine *engine, const struct adn_variant *variant)
+/* Engines without kernels of their own plan with those of others. */
+static bool is_known(const struct adn_variant *variant)
 {
-    return variant >= engine->variants && variant < engine->variants + engine->variant_count;
+    int i;
+    for (i = 0; adn_shared_engines[i]; i++) {
+        const struct adn_engine *engine = adn_shared_engines[i];
+        if (variant >= engine->variants && variant < engine->variants + engine->variant_count) return true;
+    }
+    return false;
 }
 
 static bool memory_is_sound(const struct adn_problem *p, const struct adn_engine_plan *plan, const struct adn_step *step)
@@ -63,10 +69,9 @@ static bool memory_is_sound(const struct adn_problem *p, const struct adn_engine
     return true;
 }
 
-static bool step_is_sound(const struct adn_engine *engine, const struct adn_problem *p, const struct adn_engine_plan *plan,
-                          const struct adn_step *step)
+static bool step_is_sound(const struct adn_problem *p, const struct adn_engine_plan *plan, const struct adn_step *step)
 {
-    return step->variant && owns(engine, step->variant) && step->grid[0] <= INT32_MAX && step->grid[1] <= 65535 &&
+    return step->variant && is_known(step->variant) && step->grid[0] <= INT32_MAX && step->grid[1] <= 65535 &&
            step->grid[2] <= 65535 && step->params_size > 0 && step->params_size <= ADN_MAX_PARAMS &&
            step->params_size % 8 == 0 && memory_is_sound(p, plan, step);
 }
@@ -103,7 +108,7 @@ static bool try_engine(const struct adn_engine *engine, const struct adn_problem
     }
     CHECK_CASE(plan.steps >= 0 && plan.steps <= ADN_MAX_STEPS && isfinite(plan.cost_ns), line);
     CHECK_CASE(plan.cost_ns > 0 || plan.steps == 0, line); /* nothing to do costs nothing */
-    for (i = 0; i < plan.steps; i++) CHECK_CASE(step_is_sound(engine, p, &plan, &plan.step[i]), line);
+    for (i = 0; i < plan.steps; i++) CHECK_CASE(step_is_sound(p, &plan, &plan.step[i]), line);
     CHECK_CASE(is_pure(engine, p, device, &plan), line);
     return plan.workspace <= p->workspace_limit;
 }
@@ -176,7 +181,7 @@ static void budgets(void)
     int rows[64] = { 0 }, count = 0, all = 0, i, j, k;
     for (i = 0; adn_shared_engines[i]; i++) {
         const struct adn_engine *engine = adn_shared_engines[i];
-        CHECK_CASE(engine->name && engine->ops && engine->plan && engine->variant_count > 0, engine->name);
+        CHECK_CASE(engine->name && engine->ops && engine->plan && engine->bind && !engine->run, engine->name);
         for (j = 0; j < i; j++) CHECK_CASE(strcmp(engine->name, adn_shared_engines[j]->name) != 0, engine->name);
         for (j = 0; j < engine->variant_count; j++) {
             const struct adn_variant *v = &engine->variants[j];

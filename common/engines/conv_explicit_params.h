@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * common/engines/conv_explicit_params.h: parameters of kernels conv_explicit_columns and conv_explicit_gather, which
+ * move elements between a tensor and its matrix of columns in the workspace:
+ *
+ *   matrix[n, group, c, tap, position] = tensor[n, c, position * stride + tap * step + origin], 0 outside */
+#ifndef ADN_CONV_EXPLICIT_PARAMS_H
+#define ADN_CONV_EXPLICIT_PARAMS_H
+#include "../index/walk.h"
+
+struct adn_conv_explicit_params {
+    adn_i64 count;               /* elements that are walked; 0: nothing to do */
+    adn_i64 tensor[5];           /* strides of N, C and the spatial axes */
+    adn_i64 n, group, c;         /* strides of the matrix: images, groups, channels of a group, */
+    adn_i64 position[3];         /* positions, */
+    adn_i64 tap[3];              /* and taps */
+    struct adn_divisor size[4];  /* of the walk: channels, then spatial: positions (columns) or coordinates (gather) */
+    struct adn_divisor channels; /* of a group */
+    struct adn_divisor stride[3];
+    adn_i32 extent[3]; /* limit of the coordinates (columns) or of the positions (gather) */
+    adn_i32 step[3], origin[3], taps[3];
+    adn_i32 narrow, channel_inner; /* count below 2^31; the channel runs fastest */
+    float alpha, beta;
+};
+
+struct adn_conv_element {
+    adn_i64 n, c;
+    adn_i32 z, y, x;
+};
+
+/* Element number -> its digits. */
+ADN_FN struct adn_conv_element adn_conv_element_of(adn_i64 i, adn_i32 narrow, adn_i32 channel_inner,
+                                                   struct adn_divisor c, struct adn_divisor z, struct adn_divisor y,
+                                                   struct adn_divisor x)
+{
+    struct adn_conv_element e;
+    adn_i64 digit;
+    e.c = 0;
+    if (channel_inner) i = adn_divide(i, c, narrow, &e.c);
+    i = adn_divide(i, x, narrow, &digit);
+    e.x = (adn_i32)digit;
+    i = adn_divide(i, y, narrow, &digit);
+    e.y = (adn_i32)digit;
+    i = adn_divide(i, z, narrow, &digit);
+    e.z = (adn_i32)digit;
+    if (!channel_inner) i = adn_divide(i, c, narrow, &e.c);
+    e.n = i;
+    return e;
+}
+#endif
