@@ -64,7 +64,7 @@ static bool candidate(const struct adn_problem *p, const struct adn_device *devi
     (ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |                                   \
      ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER))
 
-const struct adn_engine adn_cuda_conv_mma = {
+const struct adn_engine adn_cuda_engine_conv_mma = {
     .name = "conv_mma",
     .ops = CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_DETERMINISTIC,
@@ -76,7 +76,7 @@ const struct adn_engine adn_cuda_conv_mma = {
     .bind = adn_conv_bind,
 };
 
-const struct adn_engine adn_cuda_conv_mma_tf32 = {
+const struct adn_engine adn_cuda_engine_conv_mma_tf32 = {
     .name = "conv_mma_tf32",
     .ops = CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_REDUCED_MATH,

@@ -87,8 +87,8 @@ anydnn_status adn_cuda_kernel_launch(anydnn_stream *stream, struct adn_kernel *k
 
 /* engines.c, matmul_cublaslt.c, conv_1x1_cublaslt.c, conv_mma.c */
 extern const struct adn_engine *const adn_cuda_engines[];
-extern const struct adn_engine adn_cuda_matmul_cublaslt, adn_cuda_matmul_cublaslt_fast, adn_cuda_conv_mma,
-    adn_cuda_conv_mma_tf32, adn_cuda_conv_1x1_cublaslt, adn_cuda_conv_1x1_cublaslt_fast;
+extern const struct adn_engine adn_cuda_matmul_cublaslt, adn_cuda_matmul_cublaslt_fast, adn_cuda_engine_conv_mma,
+    adn_cuda_engine_conv_mma_tf32, adn_cuda_conv_1x1_cublaslt, adn_cuda_conv_1x1_cublaslt_fast;
 void adn_cuda_cublaslt_close(struct adn_cuda_context *cuda); /* with the context current */
 
 #endif

@@ -5,8 +5,8 @@
 const struct adn_engine *const adn_cuda_engines[] = {
     &adn_cuda_conv_1x1_cublaslt,
     &adn_cuda_conv_1x1_cublaslt_fast,
-    &adn_cuda_conv_mma,
-    &adn_cuda_conv_mma_tf32,
+    &adn_cuda_engine_conv_mma,
+    &adn_cuda_engine_conv_mma_tf32,
     &adn_cuda_matmul_cublaslt,
     &adn_cuda_matmul_cublaslt_fast,
     NULL,
