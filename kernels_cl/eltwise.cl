@@ -292,6 +292,15 @@ DEFINE_WRITE(write_integer, long, float, LONG_OF_INTEGER, PLAIN)
         WRITE(out, p.out_dtype, to, v);                                                                                \
     } while (0)
 
+/* alpha * x + beta * y modulo 2^64. */
+#define COPY_INTEGERS(alpha, beta)                                                                                     \
+    do {                                                                                                               \
+        ulong v = 0;                                                                                                   \
+        if ((alpha) != 0) v = (ulong)(alpha) * (ulong)read_integer(in, p.in_dtype, from);                              \
+        if ((beta) != 0) v += (ulong)(beta) * (ulong)read_integer(out, p.out_dtype, to);                               \
+        write_integer(out, p.out_dtype, to, (long)v);                                                                  \
+    } while (0)
+
 ADN_KERNEL(copy)(ADN_OUT(out), ADN_IN(in), struct adn_copy_params p)
 {
     ADN_PTR_OUT(uchar, out);
@@ -307,7 +316,7 @@ ADN_KERNEL(copy)(ADN_OUT(out), ADN_IN(in), struct adn_copy_params p)
             if (p.kind == ADN_COPY_DOUBLE)
                 COPY_SCALED(double, read_double, write_double, as_double(p.alpha_bits), as_double(p.beta_bits));
 #endif
-            if (p.kind == ADN_COPY_INTEGER) write_integer(out, p.out_dtype, to, read_integer(in, p.in_dtype, from));
+            if (p.kind == ADN_COPY_INTEGER) COPY_INTEGERS(p.alpha_bits, p.beta_bits);
         }
     }
 }

@@ -333,6 +333,12 @@ __device__ __forceinline__ void write_wide(void *p, adn_i64 i, const W (&v)[V])
     default: { typedef long long S; call; break; }                                                                     \
     }
 
+// a * b and a + b; integers modulo 2^64.
+template <typename W> __device__ __forceinline__ W times(W a, W b) { return a * b; }
+template <typename W> __device__ __forceinline__ W plus(W a, W b) { return a + b; }
+__device__ __forceinline__ long long times(long long a, long long b) { return (long long)((adn_u64)a * (adn_u64)b); }
+__device__ __forceinline__ long long plus(long long a, long long b) { return (long long)((adn_u64)a + (adn_u64)b); }
+
 template <typename W, int V>
 __device__ __forceinline__ void copy_unit(void *out, const void *in, const adn_i64 (&at)[2], W alpha, W beta,
                                           const adn_copy_params &p)
@@ -342,8 +348,8 @@ __device__ __forceinline__ void copy_unit(void *out, const void *in, const adn_i
     if (beta != (W)0) ADN_BY_DTYPE(p.out_dtype, (read_wide<W, S, V>(out, at[0], false, old)))
 #pragma unroll
     for (int k = 0; k < V; k++) {
-        v[k] = alpha != (W)0 ? alpha * v[k] : (W)0;
-        if (beta != (W)0) v[k] += beta * old[k];
+        v[k] = alpha != (W)0 ? times(alpha, v[k]) : (W)0;
+        if (beta != (W)0) v[k] = plus(v[k], times(beta, old[k]));
     }
     ADN_BY_DTYPE(p.out_dtype, (write_wide<W, S, V>(out, at[0], v)))
 }
@@ -356,7 +362,7 @@ __device__ __forceinline__ void copy_any(void *out, const void *in, const adn_i6
     else if (p.kind == ADN_COPY_DOUBLE)
         copy_unit<double, V>(out, in, at, __longlong_as_double(p.alpha_bits), __longlong_as_double(p.beta_bits), p);
     else
-        copy_unit<long long, V>(out, in, at, 1, 0, p);
+        copy_unit<long long, V>(out, in, at, p.alpha_bits, p.beta_bits, p);
 }
 
 template <int V> __device__ __forceinline__ void copy(void *out, const void *in, const adn_copy_params &p)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * backends/cpu/copy_ref.c: copies between any strides and dtypes, fill, scale. Values go through double; the exceptions
- * keep the promise of one rounding: equal dtypes with alpha 1 and beta 0 copy bits, and i64 going to f32 or bf16 is cut
- * to double with its last bit sticky. */
+ * keep the promise of one rounding: equal dtypes with alpha 1 and beta 0 copy bits, i64 going to f32 or bf16 is cut to
+ * double with its last bit sticky, and i32 and i64 with whole alpha and beta stay in 64-bit integers. */
 #include "engines.h"
 
 struct copy_job {
@@ -56,6 +56,35 @@ static void copy_values(void *argument, int64_t first, int64_t last)
                            job->beta);
 }
 
+static int64_t load_integer(const struct adn_view *v, int64_t at)
+{
+    const void *data = v->data;
+    return v->dtype == ANYDNN_I64 ? ((const int64_t *)data)[at] : ((const int32_t *)data)[at];
+}
+
+static void store_integer(const struct adn_view *v, int64_t at, int64_t value)
+{
+    void *data = v->data;
+    if (v->dtype == ANYDNN_I64) ((int64_t *)data)[at] = value;
+    else ((int32_t *)data)[at] = (int32_t)(value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : value);
+}
+
+/* alpha * x + beta * y modulo 2^64; a factor of 0 reads nothing. */
+static void copy_integers(void *argument, int64_t first, int64_t last)
+{
+    const struct copy_job *job = argument;
+    const uint64_t alpha = (uint64_t)(int64_t)job->alpha, beta = (uint64_t)(int64_t)job->beta;
+    struct adn_rows r;
+    int64_t i;
+    for (adn_rows_begin(&r, &job->walk, first, last); r.run; adn_rows_next(&r))
+        for (i = 0; i < r.run; i++) {
+            const int64_t to = r.at[0] + i * r.step[0], from = r.at[1] + i * r.step[1];
+            uint64_t sum = alpha ? alpha * (uint64_t)load_integer(&job->x, from) : 0;
+            if (beta) sum += beta * (uint64_t)load_integer(&job->y, to);
+            store_integer(&job->y, to, (int64_t)sum);
+        }
+}
+
 static void fill_range(void *argument, int64_t first, int64_t last)
 {
     const struct copy_job *job = argument;
@@ -65,16 +94,20 @@ static void fill_range(void *argument, int64_t first, int64_t last)
         for (i = 0; i < r.run; i++) adn_put(&job->y, r.at[0] + i * r.step[0], job->value);
 }
 
+static bool is_counter(int dtype) { return dtype == ANYDNN_I32 || dtype == ANYDNN_I64; }
+static bool is_whole(double v) { return v == rint(v) && fabs(v) <= 0x1p53; }
+
 static void copy(anydnn_stream *stream, struct copy_job *job)
 {
     const struct adn_view *views[] = { &job->y, &job->x };
-    const int exact = job->alpha == 1 && job->beta == 0 && job->x.dtype == job->y.dtype;
-    if (job->alpha == 0) {
+    const bool bits = job->alpha == 1 && job->beta == 0 && job->x.dtype == job->y.dtype;
+    const bool whole = is_counter(job->x.dtype) && is_counter(job->y.dtype) && is_whole(job->alpha) && is_whole(job->beta);
+    if (job->alpha == 0 && !whole) {
         adn_rescale(stream, &job->y, job->beta);
         return;
     }
     adn_walk_views(&job->walk, job->y.t, ~0u, false, 2, views);
-    adn_pool_for(adn_stream_pool(stream), job->walk.count, 4, exact ? copy_bits : copy_values, job);
+    adn_pool_for(adn_stream_pool(stream), job->walk.count, 4, bits ? copy_bits : whole ? copy_integers : copy_values, job);
 }
 
 static anydnn_status copy_run(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments)
@@ -103,7 +136,7 @@ const struct adn_engine adn_copy_ref = {
     .name = "copy_ref",
     .ops = ADN_OP_BIT(ANYDNN_OP_COPY) | ADN_OP_BIT(ANYDNN_OP_FILL) | ADN_OP_BIT(ANYDNN_OP_SCALE),
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
-    .revision = 1,
+    .revision = 2,
     .plan = adn_ref_plan,
     .run = copy_run,
 };

@@ -313,14 +313,25 @@ static void bind_optimizer(const struct adn_problem *p, const double *scalar, st
     params->correction2 = (float)(1.0 - pow(beta2, scalar_of(p, scalar, ANYDNN_STEP, 1.0)));
 }
 
+static bool is_counter(int dtype) { return dtype == ANYDNN_I32 || dtype == ANYDNN_I64; }
+static bool is_whole(double v) { return v == nearbyint(v) && fabs(v) <= 0x1p53; }
+
+/* Plain copies between integers, and i32 and i64 with whole factors: exact in 64-bit integers. */
+static bool copies_integers(const struct adn_copy_params *params, double alpha, double beta)
+{
+    if (alpha == 1.0 && beta == 0.0) return is_integer(params->in_dtype) && is_integer(params->out_dtype);
+    return is_counter(params->in_dtype) && is_counter(params->out_dtype) && is_whole(alpha) && is_whole(beta);
+}
+
 static void bind_copy(const struct adn_problem *p, const double *scalar, struct adn_copy_params *params)
 {
     const double alpha = scalar_of(p, scalar, ANYDNN_ALPHA, 1.0), beta = scalar_of(p, scalar, ANYDNN_BETA, 0.0);
     memcpy(&params->alpha_bits, &alpha, sizeof alpha);
     memcpy(&params->beta_bits, &beta, sizeof beta);
     params->alpha = (float)alpha, params->beta = (float)beta;
-    if (alpha == 1.0 && beta == 0.0 && is_integer(params->in_dtype) && is_integer(params->out_dtype))
-        params->kind = ADN_COPY_INTEGER;
+    if (!copies_integers(params, alpha, beta)) return;
+    params->kind = ADN_COPY_INTEGER;
+    params->alpha_bits = (adn_i64)alpha, params->beta_bits = (adn_i64)beta;
 }
 
 /* v rounded half to even to `digits` significant bits, in multiples of 2^least at the finest. */
@@ -403,7 +414,7 @@ const struct adn_engine adn_engine_eltwise = {
            ADN_OP_BIT(ANYDNN_OP_DROPOUT_BACKWARD) | ADN_OP_BIT(ANYDNN_OP_SGD) | ADN_OP_BIT(ANYDNN_OP_ADAM) |
            ADN_OP_BIT(ANYDNN_OP_REDUCE_BACKWARD),
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
-    .revision = 1,
+    .revision = 2,
     .variants = variants,
     .variant_count = VARIANTS,
     .plan = plan_eltwise,

@@ -67,13 +67,13 @@ struct adn_optimizer_params { /* tensors: param, grad, moment1, moment2, lr, ste
 };
 
 /* How copies compute. */
-enum adn_copy_kind { ADN_COPY_FLOAT, ADN_COPY_DOUBLE, ADN_COPY_INTEGER /* alpha 1, beta 0: exact */ };
+enum adn_copy_kind { ADN_COPY_FLOAT, ADN_COPY_DOUBLE, ADN_COPY_INTEGER /* modulo 2^64 */ };
 
 struct adn_copy_params { /* tensors: out, in */
     struct adn_walk_dims dims;
     struct adn_strides stride[4];
     adn_i64 tail;
-    adn_i64 alpha_bits, beta_bits; /* of the doubles: OpenCL may lack the type */
+    adn_i64 alpha_bits, beta_bits; /* of the doubles: OpenCL may lack the type. Of integers: the values */
     float alpha, beta;
     adn_i32 out_dtype, in_dtype; /* anydnn_dtype */
     adn_i32 kind;                /* enum adn_copy_kind */

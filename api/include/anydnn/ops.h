@@ -331,8 +331,9 @@ typedef struct anydnn_reduce {
 /* ---------------------------------------------------------------- copy, fill, scale --------------------------- */
 
 /* COPY   in x; out y (scaled): y = alpha * x + beta * y, any strides and any pair of dtypes (all of anydnn_dtype).
- *        To integers: round half to even, saturate, NaN gives 0. i64 to i64 with alpha 1, beta 0 is exact.
- *        Scalars alpha, beta. cudnnTransformTensor, ONNX Cast.
+ *        To integers: round half to even, saturate, NaN gives 0. Where x and y are i32 or i64 and alpha and beta are
+ *        whole numbers (up to 2^53 in magnitude), the sum is exact modulo 2^64, then saturated to i32: alpha 1 and
+ *        beta 1 advance a counter in device memory. Scalars alpha, beta. cudnnTransformTensor, ONNX Cast.
  * FILL   out y = value (any dtype, converted as by COPY). Scalar value (0 where unbound). cudnnSetTensor.
  * SCALE  in-out y = alpha * y. Scalar alpha. cudnnScaleTensor. */
 typedef struct anydnn_elementwise {
