@@ -90,48 +90,47 @@ static cl_int set_arguments(cl_kernel kernel, const struct adn_launch *launch)
  * no harm. */
 
 /* The size of the parameter struct is known to the compiler alone; drivers that check it accept that size only. */
-static bool set_zero_params(cl_kernel kernel, cl_uint index)
+static cl_int set_zero_params(cl_kernel kernel, cl_uint index)
 {
     static const unsigned char zero[ADN_MAX_PARAMS] = { 0 };
     size_t size = sizeof zero;
-    for (; size >= 8; size -= 8)
-        if (adn_cl.SetKernelArg(kernel, index, size, zero) == CL_SUCCESS) return true;
-    return false;
+    cl_int code = CL_INVALID_ARG_SIZE;
+    for (; size >= 8 && code == CL_INVALID_ARG_SIZE; size -= 8) code = adn_cl.SetKernelArg(kernel, index, size, zero);
+    return code;
 }
 
-static void warm(const struct adn_cl_context *own, cl_kernel kernel, size_t block)
+static cl_int warm(const struct adn_cl_context *own, cl_kernel kernel, size_t block)
 {
     struct adn_place middle = { own->warm_memory, ADN_CL_WARM_BYTES / 2 };
     cl_uint i, arguments = 0;
     cl_event done;
-    if (adn_cl.GetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, NULL) != CL_SUCCESS) return;
-    if (arguments % 2 == 0) return; /* memories are pairs; the parameters are one more */
-    for (i = 0; i < arguments / 2; i++)
-        if (set_memory(kernel, (int)i, middle) != CL_SUCCESS) return;
-    if (!set_zero_params(kernel, arguments - 1)) return;
-    if (adn_cl.EnqueueNDRangeKernel(own->warm_queue, kernel, 1, NULL, &block, &block, 0, NULL, &done) != CL_SUCCESS)
-        return;
-    adn_cl.WaitForEvents(1, &done);
+    cl_int code = adn_cl.GetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, NULL);
+    if (code != CL_SUCCESS) return code;
+    if (arguments % 2 == 0) return CL_SUCCESS; /* memories are pairs; the parameters are one more */
+    for (i = 0; i < arguments / 2 && code == CL_SUCCESS; i++) code = set_memory(kernel, (int)i, middle);
+    if (code == CL_SUCCESS) code = set_zero_params(kernel, arguments - 1);
+    if (code == CL_SUCCESS)
+        code = adn_cl.EnqueueNDRangeKernel(own->warm_queue, kernel, 1, NULL, &block, &block, 0, NULL, &done);
+    if (code != CL_SUCCESS) return code;
+    code = adn_cl.WaitForEvents(1, &done);
     adn_cl.ReleaseEvent(done);
+    return code;
 }
 
 /* ---- Loading. ---- */
 
-static anydnn_status check_limits(const anydnn_context *context, cl_kernel kernel, const struct adn_variant *variant)
+/* *threads: what the driver says is the largest block. */
+static anydnn_status check_limits(const anydnn_context *context, cl_kernel kernel, const struct adn_variant *variant,
+                                  size_t *threads)
 {
     cl_device_id device = adn_cl_native(context)->device;
-    size_t threads = 0;
     cl_ulong local = 0;
     ADN_TRY(adn_cl_check(
-        adn_cl.GetKernelWorkGroupInfo(kernel, device, CL_KERNEL_WORK_GROUP_SIZE, sizeof threads, &threads, NULL),
+        adn_cl.GetKernelWorkGroupInfo(kernel, device, CL_KERNEL_WORK_GROUP_SIZE, sizeof *threads, threads, NULL),
         ADN_CL_ALLOC, "clGetKernelWorkGroupInfo", variant));
     ADN_TRY(adn_cl_check(
         adn_cl.GetKernelWorkGroupInfo(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local, &local, NULL),
         ADN_CL_ALLOC, "clGetKernelWorkGroupInfo", variant));
-    if ((size_t)variant->block > threads)
-        return adn_fail(ANYDNN_UNSUPPORTED, "kernel %s of %s wants blocks of %d threads; %s runs it with at most %llu",
-                        variant->kernel, variant->stem, (int)variant->block, context->device.info.id,
-                        (unsigned long long)threads);
     if (local > (cl_ulong)context->device.info.local_memory_bytes)
         return adn_fail(ANYDNN_UNSUPPORTED, "kernel %s of %s wants %llu bytes of local memory; %s has %lld",
                         variant->kernel, variant->stem, (unsigned long long)local, context->device.info.id,
@@ -139,15 +138,34 @@ static anydnn_status check_limits(const anydnn_context *context, cl_kernel kerne
     return ANYDNN_OK;
 }
 
-static anydnn_status first_object(anydnn_context *context, struct adn_kernel *kernel)
+/* rusticl of Mesa 22 gives the size of a subgroup for the largest block of every kernel, and takes no size at all for
+ * some structs. So where there is a first launch, it decides; a failure that has nothing to do with the kernel is left
+ * to later launches. */
+static anydnn_status try_out(const anydnn_context *context, cl_kernel kernel, const struct adn_variant *variant,
+                             size_t threads)
 {
     const struct adn_cl_context *own = adn_cl_native(context);
+    const bool large = (size_t)variant->block > threads;
+    const cl_int code = own->warm_queue ? warm(own, kernel, (size_t)variant->block) : CL_SUCCESS;
+    if (large && (!own->warm_queue || code != CL_SUCCESS))
+        return adn_fail(ANYDNN_UNSUPPORTED, "kernel %s of %s wants blocks of %d threads; %s runs it with at most %llu",
+                        variant->kernel, variant->stem, (int)variant->block, context->device.info.id,
+                        (unsigned long long)threads);
+    if (code == CL_INVALID_ARG_SIZE)
+        return adn_fail(ANYDNN_UNSUPPORTED, "kernel %s of %s: %s accepts no size of its parameters", variant->kernel,
+                        variant->stem, context->device.info.id);
+    return ANYDNN_OK;
+}
+
+static anydnn_status first_object(anydnn_context *context, struct adn_kernel *kernel)
+{
     struct object *object;
     anydnn_status status;
+    size_t threads = 0;
     ADN_TRY(adn_cl_program_get(context, kernel->variant, &kernel->program));
     ADN_TRY(take(kernel, &object));
-    status = check_limits(context, object->native, kernel->variant);
-    if (status == ANYDNN_OK && own->warm_queue) warm(own, object->native, (size_t)kernel->variant->block);
+    status = check_limits(context, object->native, kernel->variant, &threads);
+    if (status == ANYDNN_OK) status = try_out(context, object->native, kernel->variant, threads);
     give_new(kernel, object, status);
     return status;
 }
