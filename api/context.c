@@ -39,7 +39,8 @@ static anydnn_status read_options(const anydnn_open_options *options, anydnn_ope
         return adn_fail(ANYDNN_INVALID, "options.plan_cache is %d; accepted: -1 or more", own->plan_cache);
     if (own->oracle < 0 || own->oracle > 1)
         return adn_fail(ANYDNN_INVALID, "options.oracle is %d; accepted: 0 or 1", own->oracle);
-    if (own->reserved) return adn_fail(ANYDNN_INVALID, "options.reserved is %d; accepted: 0", own->reserved);
+    if (own->batch_invariant < 0 || own->batch_invariant > 1)
+        return adn_fail(ANYDNN_INVALID, "options.batch_invariant is %d; accepted: 0 or 1", own->batch_invariant);
     own->oracle = own->oracle || adn_oracle_wanted();
     if (own->math == 0) own->math = ANYDNN_MATH_STRICT;
     if (own->log_level == 0) own->log_level = ANYDNN_LOG_WARNING;

@@ -60,7 +60,7 @@ void adn_oracle_widen(struct adn_oracle *o)
     o->exact = is_exact(o);
     o->wide = o->problem;
     o->wide.engine[0] = 0;
-    o->wide.deterministic = false;
+    o->wide.deterministic = o->wide.batch_invariant = false;
     o->wide.workspace_limit = UINT64_MAX;
     for (slot = 0; slot < o->wide.slots; slot++) {
         anydnn_tensor *t = &o->wide.operand[slot].t;

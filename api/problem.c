@@ -40,6 +40,7 @@ static void make_prefs(anydnn_problem *problem)
     problem->prefs.struct_size = (uint32_t)sizeof problem->prefs;
     problem->prefs.math = p->math;
     problem->prefs.deterministic = p->deterministic;
+    problem->prefs.batch_invariant = p->batch_invariant;
     problem->prefs.workspace_limit = p->workspace_limit == UINT64_MAX ? 0
                                      : p->workspace_limit == 0        ? ANYDNN_NO_WORKSPACE
                                                                       : p->workspace_limit;

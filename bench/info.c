@@ -67,10 +67,11 @@ int anydnn_info_main(int argc, char **argv)
 
 static void trait_text(uint32_t traits, char text[64])
 {
-    static const char *const names[] = { "deterministic", "reduced-math", "library", "slow-start", "generic" };
+    static const char *const names[] = { "deterministic", "reduced-math", "library",
+                                         "slow-start",    "generic",      "batch-invariant" };
     int i;
     text[0] = 0;
-    for (i = 0; i < 5; i++)
+    for (i = 0; i < 6; i++)
         if (traits >> i & 1u) {
             if (text[0]) strcat(text, ",");
             strcat(text, names[i]);

@@ -195,12 +195,13 @@ static anydnn_status read_prefs(struct adn_problem *p, const anydnn_prefs *prefs
     if (prefs) ADN_TRY(adn_read_struct(&own, sizeof own, prefs, 16, "prefs"));
     ADN_TRY(adn_need_range("prefs.math", own.math, ANYDNN_MATH_DEFAULT, ANYDNN_MATH_FAST));
     ADN_TRY(adn_need_range("prefs.deterministic", own.deterministic, 0, 1));
-    ADN_TRY(adn_need_range("prefs.reserved", own.reserved, 0, 0));
+    ADN_TRY(adn_need_range("prefs.batch_invariant", own.batch_invariant, 0, 1));
     if (own.engine && strlen(own.engine) >= sizeof p->engine)
         return adn_fail(ANYDNN_INVALID, "prefs.engine has %zu characters; accepted: up to %d", strlen(own.engine),
                         ADN_ENGINE_ID - 1);
     p->math = own.math;
     p->deterministic = own.deterministic != 0;
+    p->batch_invariant = own.batch_invariant != 0;
     p->workspace_limit = own.workspace_limit == 0                       ? UINT64_MAX
                          : own.workspace_limit == ANYDNN_NO_WORKSPACE ? 0
                                                                        : own.workspace_limit;
@@ -248,10 +249,30 @@ anydnn_status adn_problem_init(struct adn_problem *p, const anydnn_op *op, const
     return ANYDNN_OK;
 }
 
+/* Operations that batch invariance concerns: every item has sums of its own. */
+static bool is_per_item(int op)
+{
+    switch (op) {
+    case ANYDNN_OP_CONV_FORWARD:
+    case ANYDNN_OP_CONV_BACKWARD_DATA:
+    case ANYDNN_OP_MATMUL:
+    case ANYDNN_OP_POOL_FORWARD:
+    case ANYDNN_OP_POOL_BACKWARD:
+    case ANYDNN_OP_SOFTMAX_FORWARD:
+    case ANYDNN_OP_SOFTMAX_BACKWARD:
+    case ANYDNN_OP_CROSS_ENTROPY_FORWARD:
+    case ANYDNN_OP_CROSS_ENTROPY_BACKWARD:
+        return true;
+    default:
+        return false;
+    }
+}
+
 void adn_problem_settle(struct adn_problem *p, const anydnn_open_options *options)
 {
     if (p->math == ANYDNN_MATH_DEFAULT) p->math = options->math;
     p->deterministic = p->deterministic || options->deterministic;
+    p->batch_invariant = is_per_item(p->def->op) && (p->batch_invariant || options->batch_invariant);
 }
 
 anydnn_status adn_problem_complete(struct adn_problem *p, bool channels_last)
@@ -282,7 +303,8 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
 
 uint64_t adn_problem_hash(const struct adn_problem *p)
 {
-    const int32_t head[6] = { p->def->op, p->alpha_class, p->beta_class, p->math, p->deterministic, p->slots };
+    const int32_t head[7] = { p->def->op,       p->alpha_class,     p->beta_class, p->math,
+                              p->deterministic, p->batch_invariant, p->slots };
     uint64_t hash = mix(0xcbf29ce484222325ull, head, sizeof head);
     int i;
     hash = mix(hash, &p->desc, p->def->desc_size);
@@ -309,7 +331,7 @@ bool adn_problem_equal(const struct adn_problem *a, const struct adn_problem *b)
 {
     int i;
     if (a->def != b->def || a->alpha_class != b->alpha_class || a->beta_class != b->beta_class || a->math != b->math ||
-        a->deterministic != b->deterministic || a->workspace_limit != b->workspace_limit ||
+        a->deterministic != b->deterministic || a->batch_invariant != b->batch_invariant || a->workspace_limit != b->workspace_limit ||
         strcmp(a->engine, b->engine) != 0 || memcmp(&a->desc, &b->desc, a->def->desc_size) != 0)
         return false;
     for (i = 0; i < a->slots; i++)

@@ -89,6 +89,7 @@ struct adn_problem {
     int alpha_class, beta_class; /* enum adn_class; ONE and ZERO where the operation has none */
     int math;                    /* anydnn_math, never DEFAULT once a context is known */
     bool deterministic;
+    bool batch_invariant;        /* where items have sums of their own (plan.h) */
     uint64_t workspace_limit;    /* UINT64_MAX = no limit */
     char engine[ADN_ENGINE_ID];  /* "" = automatic */
     uint64_t seed;               /* text form only */

@@ -120,6 +120,8 @@ static bool within_wishes(const anydnn_context *context, const struct adn_proble
                           (unsigned long long)plan->workspace, (unsigned long long)p->workspace_limit);
     if (p->deterministic && !(engine->traits & ANYDNN_TRAIT_DETERMINISTIC))
         return adn_refuse(why, ANYDNN_REASON_DETERMINISM, 0, "deterministic", 1, 0, "is not deterministic");
+    if (p->batch_invariant && !(engine->traits & ANYDNN_TRAIT_BATCH_INVARIANT))
+        return adn_refuse(why, ANYDNN_REASON_BATCH, 0, "batch_invariant", 1, 0, "sums in an order that follows from the batch");
     if (p->math == ANYDNN_MATH_STRICT && (engine->traits & ANYDNN_TRAIT_REDUCED_MATH))
         return adn_refuse(why, ANYDNN_REASON_MATH, 0, "math", p->math, ANYDNN_MATH_TF32, "rounds more than strict math allows");
     refused = refused_variant(context->refused, plan);
@@ -148,9 +150,9 @@ static void set_id(char *id, const struct adn_engine *engine, const struct adn_e
     snprintf(id, ADN_ENGINE_ID, "%s%s%s", engine->name, plan->params[0] ? ":" : "", plan->params);
 }
 
-/* Accepted before refused; what was measured before all else; engines' own choices before other parameters; slow
+/* Accepted before refused; `as_listed` (batch invariance): else the order of the list; what was measured before all else; engines' own choices before other parameters; slow
  * starters (never chosen unless named) behind all others; then by cost; else as listed. */
-static bool before(const struct adn_answer *a, const struct adn_answer *b)
+static bool before(const struct adn_answer *a, const struct adn_answer *b, bool as_listed)
 {
     const int a_slow = (a->engine->traits & ANYDNN_TRAIT_SLOW_START) != 0;
     const int b_slow = (b->engine->traits & ANYDNN_TRAIT_SLOW_START) != 0;
@@ -159,13 +161,13 @@ static bool before(const struct adn_answer *a, const struct adn_answer *b)
     if (a->remembered != b->remembered) return a->remembered;
     if (a->own_choice != b->own_choice) return a->own_choice;
     if (a_slow != b_slow) return !a_slow;
-    return a->cost_ns < b->cost_ns;
+    return !as_listed && a->cost_ns < b->cost_ns;
 }
 
-static void insert(struct adn_answer *answers, int count, const struct adn_answer *answer)
+static void insert(struct adn_answer *answers, int count, const struct adn_answer *answer, bool as_listed)
 {
     int i;
-    for (i = count; i > 0 && before(answer, &answers[i - 1]); i--) answers[i] = answers[i - 1];
+    for (i = count; i > 0 && before(answer, &answers[i - 1], as_listed); i--) answers[i] = answers[i - 1];
     answers[i] = *answer;
 }
 
@@ -193,7 +195,7 @@ static int ask_remembered(const anydnn_context *context, const struct adn_proble
     const struct adn_engine *engine;
     const char *params;
     struct adn_tuned tuned;
-    if (p->engine[0] || (engine = adn_tuning_engine(context, p, &tuned, &params)) == NULL) return 0;
+    if (p->engine[0] || p->batch_invariant || (engine = adn_tuning_engine(context, p, &tuned, &params)) == NULL) return 0;
     answers[0] = answer_of(context, p, engine, params, plan);
     answers[0].remembered = true;
     return answers[0].accepted ? 1 : 0;
@@ -213,7 +215,7 @@ static int ask_parameters(const anydnn_context *context, const struct adn_proble
     for (index = 0; count < ADN_MAX_CANDIDATES && own->engine->candidate(p, &context->device, index, params); index++) {
         const struct adn_answer answer = answer_of(context, p, own->engine, params, plan);
         if (answer.accepted && strcmp(answer.id, own->id) != 0 && !is_remembered(answers, count, answer.id))
-            insert(answers, count++, &answer);
+            insert(answers, count++, &answer, p->batch_invariant);
     }
     return count;
 }
@@ -228,7 +230,7 @@ int adn_ask_engines(const anydnn_context *context, const struct adn_problem *p, 
                     (engine = adn_engine_at(context->backend, p->def->op, index)) != NULL; index++) {
         const struct adn_answer own = answer_of(context, p, engine, NULL, &plan);
         if (is_remembered(answers, count, own.id)) answers[0].own_choice = true;
-        else insert(answers, count++, &own);
+        else insert(answers, count++, &own, p->batch_invariant);
         if (all_parameters && own.accepted && engine->candidate && !p->engine[0])
             count = ask_parameters(context, p, &own, &plan, answers, count);
     }

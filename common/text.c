@@ -137,6 +137,7 @@ static void put_prefs(struct writer *w, const struct adn_problem *p)
 {
     if (p->math != ANYDNN_MATH_DEFAULT) put(w, " math=%s", math_names[p->math]);
     if (p->deterministic) put(w, " det=1");
+    if (p->batch_invariant) put(w, " batch_invariant=1");
     if (p->workspace_limit != UINT64_MAX) put(w, " ws=%llu", (unsigned long long)p->workspace_limit);
     if (p->engine[0]) put(w, " engine=%s", p->engine);
     put_alignment(w, p);
@@ -350,10 +351,11 @@ static anydnn_status read_common(struct parser *q, const char *name, const char 
         }
         return ANYDNN_OK;
     }
-    *known = strcmp(name, "det") == 0 || strcmp(name, "ws") == 0 || strcmp(name, "seed") == 0;
+    *known = strcmp(name, "det") == 0 || strcmp(name, "batch_invariant") == 0 || strcmp(name, "ws") == 0 || strcmp(name, "seed") == 0;
     if (!*known) return ANYDNN_OK;
     if (!read_wholes(value, ',', 1, 1, numbers, &count) || numbers[0] < 0) return malformed(word, "a whole number from 0");
     if (name[0] == 'd') q->prefs.deterministic = (int32_t)(numbers[0] != 0);
+    if (name[0] == 'b') q->prefs.batch_invariant = (int32_t)(numbers[0] != 0);
     if (name[0] == 'w') q->prefs.workspace_limit = numbers[0] ? (uint64_t)numbers[0] : ANYDNN_NO_WORKSPACE;
     if (name[0] == 's') q->seed = (uint64_t)numbers[0];
     return ANYDNN_OK;

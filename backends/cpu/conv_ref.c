@@ -454,7 +454,7 @@ const struct adn_engine adn_conv_ref = {
     .name = "conv_ref",
     .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
            ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_BIAS),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .plan = adn_ref_plan,
     .run = conv_run,

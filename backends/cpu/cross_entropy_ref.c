@@ -172,7 +172,7 @@ static anydnn_status cross_entropy_run(const anydnn_plan *plan, anydnn_stream *s
 const struct adn_engine adn_cross_entropy_ref = {
     .name = "cross_entropy_ref",
     .ops = ADN_OP_BIT(ANYDNN_OP_CROSS_ENTROPY_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CROSS_ENTROPY_BACKWARD),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .plan = adn_ref_plan,
     .run = cross_entropy_run,

@@ -120,7 +120,7 @@ static anydnn_status matmul_run(const anydnn_plan *plan, anydnn_stream *stream, 
 const struct adn_engine adn_matmul_ref = {
     .name = "matmul_ref",
     .ops = ADN_OP_BIT(ANYDNN_OP_MATMUL),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .plan = adn_ref_plan,
     .run = matmul_run,

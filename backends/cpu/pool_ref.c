@@ -199,7 +199,7 @@ static anydnn_status pool_run(const anydnn_plan *plan, anydnn_stream *stream, co
 const struct adn_engine adn_pool_ref = {
     .name = "pool_ref",
     .ops = ADN_OP_BIT(ANYDNN_OP_POOL_FORWARD) | ADN_OP_BIT(ANYDNN_OP_POOL_BACKWARD),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .plan = adn_ref_plan,
     .run = pool_run,

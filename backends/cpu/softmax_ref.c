@@ -109,7 +109,7 @@ static anydnn_status softmax_run(const anydnn_plan *plan, anydnn_stream *stream,
 const struct adn_engine adn_softmax_ref = {
     .name = "softmax_ref",
     .ops = ADN_OP_BIT(ANYDNN_OP_SOFTMAX_FORWARD) | ADN_OP_BIT(ANYDNN_OP_SOFTMAX_BACKWARD),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .plan = adn_ref_plan,
     .run = softmax_run,

@@ -67,7 +67,7 @@ static bool candidate(const struct adn_problem *p, const struct adn_device *devi
 const struct adn_engine adn_cuda_engine_conv_mma = {
     .name = "conv_mma",
     .ops = CONVOLUTIONS,
-    .traits = ANYDNN_TRAIT_DETERMINISTIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT,
     .revision = 1,
     .variants = variants,
     .variant_count = VARIANTS,
@@ -79,7 +79,7 @@ const struct adn_engine adn_cuda_engine_conv_mma = {
 const struct adn_engine adn_cuda_engine_conv_mma_tf32 = {
     .name = "conv_mma_tf32",
     .ops = CONVOLUTIONS,
-    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_REDUCED_MATH,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_REDUCED_MATH,
     .revision = 1,
     .variants = variants,
     .variant_count = VARIANTS,

@@ -248,7 +248,7 @@ static bool plan_batchnorm(const struct adn_problem *p, const struct adn_device 
     each = variant->constant[0];
     if (!parts && !params.walk.lanes && !device->info.is_cpu)
         parts = side_by_side(&params.walk, variant->block, anydnn_dtype_size(dtype));
-    adn_team_split(&params.walk, parts, variant->block, each, device);
+    adn_team_split(&params.walk, parts, false, variant->block, each, device);
     arrays = p->def->op == ANYDNN_OP_BATCHNORM_INFERENCE ? 0 : backward && !params.has_saved ? 2 : 1;
     split(&params, splits ? splits : choose_splits(&params, each, device), each, arrays, p->workspace_limit);
     if (backward)

@@ -26,7 +26,7 @@ const struct adn_engine adn_engine_conv_1x1 = {
     .name = "conv_1x1",
     .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
            ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT,
     .revision = 1,
     .plan = plan_1x1,
     .candidate = adn_conv_tile_candidate,

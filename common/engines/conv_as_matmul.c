@@ -193,6 +193,7 @@ static void start_problem(const struct adn_problem *p, struct adn_problem *m)
     m->alpha_class = p->alpha_class, m->beta_class = p->beta_class;
     m->math = p->math;
     m->deterministic = p->deterministic;
+    m->batch_invariant = p->batch_invariant;
     m->workspace_limit = p->workspace_limit;
 }
 

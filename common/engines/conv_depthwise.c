@@ -167,14 +167,14 @@ static uint64_t blocks_of(int64_t count, const struct adn_variant *v)
     return (uint64_t)ceil_div(count, v->block);
 }
 
-static bool chooses_window(const struct shape *m, const struct adn_device *device)
+static bool chooses_window(const struct adn_problem *p, const struct shape *m, const struct adn_device *device)
 {
     const struct adn_depthwise_axis *y = &m->params.axis[1];
     const double outputs = (double)anydnn_tensor_count(m->out) / ADN_DEPTHWISE_ROWS;
     const int units = device->info.compute_units > 0 ? device->info.compute_units : 1;
     if (y->scale != 1 || y->divide.value != 1 || y->dilation != 1 || y->extent < ADN_DEPTHWISE_ROWS) return false;
     /* Fewer threads than a GPU wants cost more than the rows that they share save. */
-    return (y->taps == 3 || y->taps == 5 || y->taps == 7) && (device->info.is_cpu || outputs >= 256.0 * units);
+    return (y->taps == 3 || y->taps == 5 || y->taps == 7) && (device->info.is_cpu || p->batch_invariant || outputs >= 256.0 * units);
 }
 
 /* Books the packed filter and adds the step that makes it. */
@@ -216,7 +216,7 @@ static bool plan_gather(const struct adn_problem *p, const struct adn_device *de
     if (q->channel_inner && m->g.k == m->g.c && has_vectors(m->in) && has_vectors(m->out) && (!z || has_vectors(z)))
         width = WIDTH;
     q->size[0] = adn_divisor_of(m->out->dims[1] / width);
-    q->rows = chooses_window(m, device) ? ADN_DEPTHWISE_ROWS : 1;
+    q->rows = chooses_window(p, m, device) ? ADN_DEPTHWISE_ROWS : 1;
     q->window = q->rows > 1 ? q->axis[1].taps : 0;
     q->size[2] = adn_divisor_of(ceil_div(extent[1], q->rows));
     if (q->channel_inner && m->taps > 1 && (uint64_t)filter_bytes <= p->workspace_limit &&
@@ -320,7 +320,7 @@ const struct adn_engine adn_engine_conv_depthwise = {
     .name = "conv_depthwise",
     .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
            ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT,
     .revision = 1,
     .variants = variants,
     .variant_count = VARIANTS,

@@ -111,7 +111,7 @@ const struct adn_engine adn_engine_conv_direct = {
     .name = "conv_direct",
     .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
            ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .variants = variants,
     .variant_count = VARIANTS,

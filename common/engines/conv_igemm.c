@@ -47,7 +47,7 @@ const struct adn_engine adn_engine_conv_igemm = {
     .name = "conv_igemm",
     .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
            ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT,
     .revision = 1,
     .variants = variants,
     .variant_count = VARIANTS,

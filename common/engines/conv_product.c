@@ -238,7 +238,8 @@ bool adn_conv_choose(const struct adn_variant *rows, int count, struct adn_tile_
     t.dtype = m->dtype;
     t.copies = m->phases * m->groups, t.rows = m->rows, t.columns = m->columns, t.depth = m->depth;
     t.multiplications = m->flops / 2;
-    t.may_split = m->phases == 1;
+    t.may_split = m->phases == 1 && !p->batch_invariant;
+    t.as_listed = p->batch_invariant;
     t.part = m->groups * m->rows * m->columns;
     t.depth_bytes = sizeof(struct adn_igemm_depth);
     t.element_bytes = element_bytes;

@@ -136,7 +136,7 @@ static bool plan_cross_entropy(const struct adn_problem *p, const struct adn_dev
     if (parts) snprintf(plan->params, sizeof plan->params, "%d", parts);
     memset(&params, 0, sizeof params);
     fill(p, &params);
-    adn_team_split(&params.walk, parts, variant->block, variant->constant[0], device);
+    adn_team_split(&params.walk, parts, p->batch_invariant, variant->block, variant->constant[0], device);
     if (forward)
         plan_forward(plan, p, x->dtype, &params, device);
     else
@@ -165,7 +165,7 @@ static void bind_cross_entropy(const struct adn_problem *p, const double *scalar
 const struct adn_engine adn_engine_cross_entropy = {
     .name = "cross_entropy",
     .ops = ADN_OP_BIT(ANYDNN_OP_CROSS_ENTROPY_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CROSS_ENTROPY_BACKWARD),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .variants = variants,
     .variant_count = VARIANTS,

@@ -109,7 +109,8 @@ static bool choose(struct adn_matmul_tile_params *q, int dtype, bool may_split, 
     m.dtype = dtype;
     m.copies = q->batches, m.rows = q->rows, m.columns = q->columns, m.depth = q->depth;
     m.multiplications = (double)q->part * (double)q->depth;
-    m.may_split = may_split;
+    m.may_split = may_split && !p->batch_invariant;
+    m.as_listed = p->batch_invariant;
     m.part = q->part;
     m.speed = speed;
     if (!adn_tile_choose(variants, VARIANTS, &m, device, p->workspace_limit, params, l, why)) return false;
@@ -194,7 +195,7 @@ static void bind(const struct adn_problem *p, const double *scalar, const struct
 const struct adn_engine adn_engine_matmul_tile = {
     .name = "matmul_tile",
     .ops = ADN_OP_BIT(ANYDNN_OP_MATMUL),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .variants = variants,
     .variant_count = VARIANTS,

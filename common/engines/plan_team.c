@@ -33,12 +33,13 @@ static int power_above(int64_t n, int most)
 
 /* Neighbouring threads share a row: enough of them for whole memory lines, and for few elements each. Else rows lie
  * side by side: one thread each, unless that leaves most of the device idle. */
-static int choose_parts(const struct adn_team_walk *team, int block, int each, const struct adn_device *device)
+static int choose_parts(const struct adn_team_walk *team, bool by_length, int block, int each,
+                        const struct adn_device *device)
 {
     const int64_t wanted = (int64_t)(device->info.compute_units > 0 ? device->info.compute_units : 1) * 1024;
     int parts = 1;
     if (device->info.is_cpu) return 1;
-    if (team->lanes) {
+    if (team->lanes || by_length) {
         const int line = power_above(team->length, 32);
         parts = power_above(team->length / each + (team->length % each != 0), block);
         return parts > line ? parts : line;
@@ -48,10 +49,11 @@ static int choose_parts(const struct adn_team_walk *team, int block, int each, c
     return parts;
 }
 
-void adn_team_split(struct adn_team_walk *team, int parts, int block, int each, const struct adn_device *device)
+void adn_team_split(struct adn_team_walk *team, int parts, bool by_length, int block, int each,
+                    const struct adn_device *device)
 {
     int64_t rows;
-    if (parts == 0) parts = choose_parts(team, block, each, device);
+    if (parts == 0) parts = choose_parts(team, by_length, block, each, device);
     if (parts > adn_team_most(block, device)) parts = adn_team_most(block, device);
     team->parts_log2 = 0;
     while ((1 << team->parts_log2) < parts) team->parts_log2++;

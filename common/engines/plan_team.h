@@ -11,8 +11,9 @@ void adn_team_fill(const struct adn_walk *kept, const struct adn_walk *reduced, 
                    struct adn_strides *strides);
 
 /* Sets parts and groups: `parts` threads for a row where it is not 0 (cut to the block), else as many as the row's
- * length and the number of rows want. `each` = elements that a thread takes at once. */
-void adn_team_split(struct adn_team_walk *team, int parts, int block, int each, const struct adn_device *device);
+ * length and the number of rows want, or with by_length the length alone. `each` = elements that a thread takes at once. */
+void adn_team_split(struct adn_team_walk *team, int parts, bool by_length, int block, int each,
+                    const struct adn_device *device);
 
 /* Reads an engine's parameter text: "PARTS", or "PARTSxSPLITS" where splits is not NULL. Both become 0 for NULL (the
  * engine's own choice). False unless parts is a power of two up to adn_team_most and splits 1 to 256. */

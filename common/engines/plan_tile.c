@@ -102,8 +102,9 @@ bool adn_tile_choose(const struct adn_variant *rows, int count, const struct adn
         struct adn_tile_layout l;
         adn_tile_name(v, name);
         if ((params && strcmp(params, name) != 0) || !fits(v, m, device)) continue;
+        if (m->as_listed && is_cpu_shape(v) != (device->info.is_cpu != 0) && !params) continue;
         lay_out(m, device, workspace, v, &l);
-        if (!best->variant || l.share > best->share) *best = l;
+        if (!best->variant || (!m->as_listed && l.share > best->share)) *best = l;
     }
     if (best->variant) return true;
     return adn_refuse(why, ANYDNN_REASON_DEVICE, 0, "engine", 0, 0, "this device has no tile '%s'",

@@ -18,6 +18,7 @@ struct adn_tile_product {
     int64_t copies, rows, columns, depth;
     double multiplications; /* that count in all copies */
     bool may_split;         /* the depth may be cut into partial sums in the workspace */
+    bool as_listed;         /* the first tile that fits, whatever the sizes */
     int64_t part;           /* elements of one such sum */
     int64_t depth_bytes;    /* local memory that a step of depth takes beside the operands */
     int64_t element_bytes;  /* of an operand in local memory; 0 = that of a sum */

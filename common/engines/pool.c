@@ -134,7 +134,7 @@ static void bind_pool(const struct adn_problem *p, const double *scalar, const s
 const struct adn_engine adn_engine_pool = {
     .name = "pool",
     .ops = ADN_OP_BIT(ANYDNN_OP_POOL_FORWARD) | ADN_OP_BIT(ANYDNN_OP_POOL_BACKWARD),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .variants = variants,
     .variant_count = VARIANTS,

@@ -160,7 +160,7 @@ static void add_finish(const struct adn_problem *p, const struct adn_device *dev
     adn_team_fill(&kept, &reduced, 2, &q.walk, q.stride);
     q.stride[3] = q.stride[1];
     q.walk.lanes = kept.count == 1;
-    adn_team_split(&q.walk, 0, BLOCK, 4, device);
+    adn_team_split(&q.walk, 0, false, BLOCK, 4, device);
     q.segments = 1, q.segment = first->segments;
     q.fold = q.last = 1;
     q.inputs = 1;
@@ -223,7 +223,7 @@ static bool add_job(const struct adn_problem *p, const struct adn_device *device
     if (r.width > 1) adn_walk_units(r.fold ? &r.reduced : &r.kept, job->inputs + 1, r.width);
     adn_team_fill(&r.kept, &r.reduced, job->inputs + 1, &q.walk, q.stride);
     q.walk.lanes = r.fold;
-    adn_team_split(&q.walk, 0, BLOCK, r.width > 1 ? 4 : 8, device);
+    adn_team_split(&q.walk, 0, false, BLOCK, r.width > 1 ? 4 : 8, device);
     cut(&q, outputs.count, workspace_left(p, plan), device);
     q.term = job->term, q.inputs = job->inputs;
     q.divisor = (float)job->divisor;
@@ -318,7 +318,7 @@ static bool plan_max_backward(const struct adn_problem *p, const struct adn_devi
     adn_walk_init(&kept, tensor[0], ~axes, 3, tensor, false);
     adn_walk_init(&reduced, tensor[0], axes, 3, tensor, true);
     adn_team_fill(&kept, &reduced, 3, &q.walk, q.stride);
-    adn_team_split(&q.walk, 0, BLOCK, 8, device);
+    adn_team_split(&q.walk, 0, false, BLOCK, 8, device);
     if (kept.count == 0 || reduced.count == 0) q.walk.groups = 0;
     step = adn_add_step(plan, variant, adn_blocks(q.walk.groups, 1, device), &q, sizeof q);
     for (i = 0; i < 3; i++) adn_step_role(step, p, roles[i]);

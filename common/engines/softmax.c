@@ -61,7 +61,7 @@ static bool plan_softmax(const struct adn_problem *p, const struct adn_device *d
     memset(&params, 0, sizeof params);
     tensors = roles_of(p, roles);
     fill(p, roles, tensors, &params);
-    adn_team_split(&params.walk, parts, variant->block, variant->constant[0], device);
+    adn_team_split(&params.walk, parts, p->batch_invariant, variant->block, variant->constant[0], device);
     if (adn_is_empty(y)) params.walk.groups = 0;
     step = adn_add_step(plan, variant, adn_blocks(params.walk.groups, 1, device), &params, sizeof params);
     for (i = 0; i < tensors; i++) adn_step_role(step, p, roles[i]);
@@ -90,7 +90,7 @@ static void bind_softmax(const struct adn_problem *p, const double *scalar, cons
 const struct adn_engine adn_engine_softmax = {
     .name = "softmax",
     .ops = ADN_OP_BIT(ANYDNN_OP_SOFTMAX_FORWARD) | ADN_OP_BIT(ANYDNN_OP_SOFTMAX_BACKWARD),
-    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_GENERIC,
+    .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .variants = variants,
     .variant_count = VARIANTS,

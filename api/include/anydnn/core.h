@@ -140,7 +140,7 @@ typedef struct anydnn_open_options {
     anydnn_log_fn log;    /* NULL = no log */
     void *log_user;       /* passed to log */
     int32_t oracle;       /* 1: checks every run against the CPU reference, see below; 0 = as ANYDNN_ORACLE says */
-    int32_t reserved;     /* 0 */
+    int32_t batch_invariant; /* 1: results of an item do not depend on its batch (plan.h) */
 } anydnn_open_options;
 
 #define ANYDNN_OPEN_OPTIONS_INIT { (uint32_t)sizeof(anydnn_open_options), 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }

@@ -40,7 +40,8 @@ typedef struct anydnn_prefs {
     uint32_t struct_size;     /* sizeof(anydnn_prefs) */
     int32_t math;             /* anydnn_math; 0 = the context's */
     int32_t deterministic;    /* 1 = only deterministic engines; 0 = the context's */
-    int32_t reserved;         /* 0 */
+    int32_t batch_invariant;  /* 1 = an item's result does not depend on the batch it came in, see below; 0 = the
+                                 context's */
     uint64_t workspace_limit; /* most bytes of workspace that the plan may want; 0 = no limit for anydnn_plan_create,
                                  the stream's own workspace for anydnn_run; ANYDNN_NO_WORKSPACE = none at all */
     const char *engine;       /* engine id ("conv_igemm", or with parameters "conv_igemm:128x128x8"): this one runs or
@@ -48,6 +49,12 @@ typedef struct anydnn_prefs {
 } anydnn_prefs;
 
 #define ANYDNN_PREFS_INIT { (uint32_t)sizeof(anydnn_prefs), 0, 0, 0, 0, NULL }
+
+/* Batch invariance: an item gives the same bits alone and in any batch, on one device with one library version, where
+ * everything but the number of items is equal. Items are the entries of axis 0 (convolution forward and backward data,
+ * pooling, softmax, cross entropy's rows) and the rows and batches of a matrix product. Engines whose order of sums
+ * follows from the number of items then refuse, sums are not split, and neither measurements nor estimates choose. Other
+ * operations either have no sum over an item or sum over the batch: for them the flag changes nothing. */
 
 typedef struct anydnn_plan anydnn_plan; /* an operation compiled for one context; immutable, reference-counted */
 
@@ -57,6 +64,7 @@ typedef struct anydnn_plan anydnn_plan; /* an operation compiled for one context
 #define ANYDNN_TRAIT_LIBRARY 4u        /* runs a vendor library */
 #define ANYDNN_TRAIT_SLOW_START 8u     /* its first use may take seconds: never chosen unless asked for by name */
 #define ANYDNN_TRAIT_GENERIC 16u       /* takes every legal problem */
+#define ANYDNN_TRAIT_BATCH_INVARIANT 32u /* can make an item's result independent of its batch */
 
 typedef struct anydnn_plan_info {
     uint32_t struct_size;     /* sizeof(anydnn_plan_info), set by the caller */
@@ -129,7 +137,8 @@ typedef enum anydnn_reason {
     ANYDNN_REASON_COMPILER = 10,     /* the device's compiler refused the kernel earlier */
     ANYDNN_REASON_SIZE = 11,         /* exceeds an index range or launch limit */
     ANYDNN_REASON_FEATURE = 12,      /* optional role or mode not handled by this engine */
-    ANYDNN_REASON_NAME = 13          /* not the engine that was asked for by name */
+    ANYDNN_REASON_NAME = 13,         /* not the engine that was asked for by name */
+    ANYDNN_REASON_BATCH = 14         /* its sums follow from the size of the batch */
 } anydnn_reason;
 
 /* Asks every engine of the context's device about a problem, in the order of choice (what was measured, tune.h,
