@@ -115,14 +115,20 @@ static int choose_splits(const struct adn_batchnorm_params *params, int each, co
     return splits < 2 ? 1 : splits > 256 ? 256 : (int)splits;
 }
 
-/* Chunks of whole steps; fewer when the workspace cannot hold `arrays` arrays of partial results. */
+/* Bytes of an array of partial results: a pair for each chunk and row, and the rows' pivots. */
+static uint64_t partial_bytes(int splits, int64_t rows)
+{
+    return (8 * (uint64_t)splits + 4) * (uint64_t)rows;
+}
+
+/* Chunks of whole steps; fewer when the workspace cannot hold `arrays` (0 to 2) arrays of partial results. */
 static void split(struct adn_batchnorm_params *params, int splits, int each, int arrays, uint64_t limit)
 {
     const int64_t step = (int64_t)each << params->walk.parts_log2, length = params->walk.length;
-    const uint64_t rows = (uint64_t)(params->walk.rows > 0 ? params->walk.rows : 1);
-    const uint64_t share = arrays ? limit / (uint64_t)arrays : UINT64_MAX, fixed = 4 * rows + 255;
-    const uint64_t room = share < fixed ? 0 : (share - fixed) / (8 * rows);
-    if ((uint64_t)splits > room) splits = room < 2 ? 1 : (int)room;
+    for (; splits > 1; splits--) {
+        const uint64_t bytes = partial_bytes(splits, params->walk.rows), aligned = (bytes + 255) / 256 * 256;
+        if ((arrays > 1 ? aligned : 0) + (arrays ? bytes : 0) <= limit) break;
+    }
     params->chunk = length;
     params->splits = 1;
     if (splits < 2 || length == 0) return;
@@ -131,10 +137,9 @@ static void split(struct adn_batchnorm_params *params, int splits, int each, int
     if (params->splits == 1) params->chunk = length;
 }
 
-/* An array of partial results: a pair for each chunk and row, and the rows' pivots. */
 static uint64_t book_partial(struct adn_engine_plan *plan, const struct adn_batchnorm_params *params)
 {
-    return adn_book(plan, (8 * (uint64_t)params->splits + 4) * (uint64_t)params->walk.rows);
+    return adn_book(plan, partial_bytes(params->splits, params->walk.rows));
 }
 
 /* ---- steps ---- */

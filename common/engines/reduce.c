@@ -131,7 +131,7 @@ static void cut(struct adn_reduce_params *q, int64_t outputs, uint64_t workspace
 
 static uint64_t workspace_left(const struct adn_problem *p, const struct adn_engine_plan *plan)
 {
-    const uint64_t used = plan->workspace + 255;
+    const uint64_t used = (plan->workspace + 255) / 256 * 256;
     return p->workspace_limit > used ? p->workspace_limit - used : 0;
 }
 
