@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api/context.c: opening and closing contexts. */
+#include "common/os.h"
 #include "common/select.h"
 #include "common/tune.h"
 #include "internal.h"
@@ -10,9 +11,18 @@
 
 void adn_context_retain(anydnn_context *context) { __atomic_add_fetch(&context->references, 1, __ATOMIC_RELAXED); }
 
+bool adn_is_foreign(const anydnn_context *context) { return context->forks != adn_fork_count(); }
+
+anydnn_status adn_check_process(const anydnn_context *context)
+{
+    if (!adn_is_foreign(context)) return ANYDNN_OK;
+    return adn_fail(ANYDNN_INVALID, "context of %s was opened before fork(); accepted: one that this process opened",
+                    context->device.info.id);
+}
+
 void adn_context_release(anydnn_context *context)
 {
-    if (__atomic_sub_fetch(&context->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+    if (adn_is_foreign(context) || __atomic_sub_fetch(&context->references, 1, __ATOMIC_ACQ_REL) > 0) return;
     adn_cache_destroy(context->cache);
     context->backend->close(context);
     adn_refusals_destroy(context->refused);
@@ -67,12 +77,14 @@ anydnn_status adn_context_create(const struct adn_device *device, void *native, 
     anydnn_context *made;
     anydnn_status status;
     ADN_TRY(read_options(options, &own));
+    ADN_TRY(adn_check_driver(device->backend));
     made = calloc(1, sizeof *made);
     if (!made) return adn_fail(ANYDNN_OUT_OF_MEMORY, "no host memory for a context");
     made->backend = device->backend;
     made->device = *device;
     made->options = own;
     made->references = 1;
+    made->forks = adn_fork_count();
     status = fill(made, native);
     if (status != ANYDNN_OK) {
         adn_cache_destroy(made->cache);

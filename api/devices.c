@@ -9,6 +9,7 @@
 enum { MAX_DEVICES = 64, MAX_BACKENDS = 4 };
 static struct adn_device devices[MAX_DEVICES];
 static int device_count;
+static int list_forks; /* adn_fork_count() as the drivers were opened */
 static char notes[MAX_BACKENDS][256];
 static bool oracle_wanted;
 static char tuning_path[4096];
@@ -37,6 +38,8 @@ static void build_list(void)
     const char *tuning = adn_environment("ANYDNN_TUNING");
     const char *oracle = adn_environment("ANYDNN_ORACLE");
     int i;
+    device_count = 0; /* a child may begin again */
+    list_forks = adn_fork_count();
     oracle_wanted = oracle && strcmp(oracle, "1") == 0;
     if (tuning && strlen(tuning) < sizeof tuning_path) strcpy(tuning_path, tuning);
     for (i = 0; adn_backends[i] && i < MAX_BACKENDS; i++) probe_backend(i);
@@ -48,6 +51,15 @@ const struct adn_device *adn_devices(int *count)
     adn_run_once(&once, build_list);
     *count = device_count;
     return devices;
+}
+
+anydnn_status adn_check_driver(const struct adn_backend *backend)
+{
+    int count;
+    adn_devices(&count);
+    if (backend->id == ANYDNN_BACKEND_CPU || list_forks == adn_fork_count()) return ANYDNN_OK;
+    return adn_fail(ANYDNN_UNSUPPORTED, "%s: its driver was opened before fork() and does not work in a child; accepted: cpu, "
+                    "or this library used after fork() only", backend->name);
 }
 
 const char *adn_tuning_path(void)

@@ -13,6 +13,13 @@ bool adn_oracle_wanted(void);
 void adn_context_retain(anydnn_context *context);
 void adn_context_release(anydnn_context *context);
 
+/* True in a child of the process that opened the context, where nothing of it can be used or given back. */
+bool adn_is_foreign(const anydnn_context *context);
+/* INVALID there. */
+anydnn_status adn_check_process(const anydnn_context *context);
+/* UNSUPPORTED in a child of the process that opened the backend's driver. */
+anydnn_status adn_check_driver(const struct adn_backend *backend);
+
 /* Makes a context on a device; `native` as for adn_backend.open. */
 anydnn_status adn_context_create(const struct adn_device *device, void *native, const anydnn_open_options *options,
                                  anydnn_context **context);

@@ -10,6 +10,7 @@ static const char *kind_name(int kind)
 
 anydnn_status adn_check_memory(const anydnn_context *context, const anydnn_mem *mem, uint64_t bytes, const char *name)
 {
+    ADN_TRY(adn_check_process(context));
     if (mem->kind != context->backend->mem_kind)
         return adn_fail(ANYDNN_INVALID, "%s: memory kind is %d (%s); accepted on %s: %d (%s)", name, mem->kind,
                         kind_name(mem->kind), context->device.info.id, context->backend->mem_kind,
@@ -32,6 +33,7 @@ anydnn_status anydnn_alloc(anydnn_context *context, uint64_t bytes, anydnn_mem *
     anydnn_mem made = { NULL, 0, bytes, 0, 0 };
     ADN_NOT_NULL(context);
     ADN_NOT_NULL(mem);
+    ADN_TRY(adn_check_process(context));
     if (bytes > (uint64_t)INT64_MAX)
         return adn_fail(ANYDNN_INVALID, "bytes is %llu; accepted: below 2^63", (unsigned long long)bytes);
     ADN_TRY(context->backend->alloc(context, bytes, &made.base));
@@ -55,6 +57,7 @@ anydnn_status anydnn_alloc_host(anydnn_context *context, uint64_t bytes, void **
     void *made = NULL;
     ADN_NOT_NULL(context);
     ADN_NOT_NULL(host);
+    ADN_TRY(adn_check_process(context));
     if (bytes > (uint64_t)INT64_MAX)
         return adn_fail(ANYDNN_INVALID, "bytes is %llu; accepted: below 2^63", (unsigned long long)bytes);
     ADN_TRY(context->backend->alloc_host(context, bytes, &made));
@@ -64,7 +67,7 @@ anydnn_status anydnn_alloc_host(anydnn_context *context, uint64_t bytes, void **
 
 void anydnn_free_host(anydnn_context *context, void *host)
 {
-    if (context && host) context->backend->free_host(context, host);
+    if (context && host && !adn_is_foreign(context)) context->backend->free_host(context, host);
 }
 
 static struct adn_place place(anydnn_mem mem)

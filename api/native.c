@@ -24,6 +24,7 @@ static anydnn_status open_native(int id, void *native, void *native_device, cons
     if (!backend || !backend->adopt)
         return adn_fail(ANYDNN_UNSUPPORTED, "the %s backend is not in this build", id == ANYDNN_BACKEND_CUDA ? "CUDA" : "OpenCL");
     adn_devices(&count); /* opens the driver */
+    ADN_TRY(adn_check_driver(backend));
     memset(&device, 0, sizeof device);
     device.backend = backend;
     device.info.struct_size = (uint32_t)sizeof device.info;

@@ -44,6 +44,7 @@ anydnn_status anydnn_plan_create(anydnn_context *context, const anydnn_op *op, c
     struct adn_problem p;
     ADN_NOT_NULL(context);
     ADN_NOT_NULL(plan);
+    ADN_TRY(adn_check_process(context));
     ADN_TRY(adn_problem_init(&p, op, prefs, bindings, count, false));
     adn_problem_settle(&p, &context->options);
     return adn_plan_make(context, &p, false, plan);
@@ -58,7 +59,7 @@ anydnn_plan *anydnn_plan_retain(anydnn_plan *plan)
 void anydnn_plan_release(anydnn_plan *plan)
 {
     anydnn_context *context;
-    if (!plan || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+    if (!plan || adn_is_foreign(plan->context) || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0) return;
     context = plan->cached ? NULL : plan->context;
     adn_plan_discard(plan);
     free(plan);
@@ -270,6 +271,7 @@ anydnn_status anydnn_plan_run(const anydnn_plan *plan, anydnn_stream *stream, co
     int i;
     ADN_NOT_NULL(plan);
     ADN_NOT_NULL(stream);
+    ADN_TRY(adn_check_process(plan->context));
     if (plan->context != stream->context)
         return adn_fail(ANYDNN_INVALID, "stream is of another context than the plan; accepted: the plan's context");
     if (count < 0 || (count > 0 && !bindings))
@@ -308,6 +310,7 @@ anydnn_status anydnn_run(anydnn_stream *stream, const anydnn_op *op, const anydn
     anydnn_status status;
     uint64_t hash;
     ADN_NOT_NULL(stream);
+    ADN_TRY(adn_check_process(stream->context));
     ADN_TRY(adn_problem_init(&p, op, prefs, bindings, count, false));
     adn_problem_settle(&p, &stream->context->options);
     adn_promise_alignment(&p, bindings, count);
@@ -368,6 +371,7 @@ static anydnn_status verdicts(anydnn_context *context, const anydnn_op *op, cons
     if (!context || !count) return adn_fail(ANYDNN_INVALID, "%s is NULL; accepted: not NULL", context ? "count" : "context");
     if (capacity < 0 || (capacity > 0 && !rows))
         return adn_fail(ANYDNN_INVALID, "rows: %d rows at %p; accepted: 0 or more rows, not NULL", capacity, (void *)rows);
+    ADN_TRY(adn_check_process(context));
     ADN_TRY(adn_problem_init(&p, op, prefs, bindings, binding_count, false));
     adn_problem_settle(&p, &context->options);
     all = adn_ask_engines(context, &p, accepted_only, answers);

@@ -13,8 +13,10 @@ static anydnn_status give_workspace(anydnn_stream *stream, uint64_t bytes)
 anydnn_status adn_stream_make(anydnn_context *context, bool wrap, void *native, uint64_t workspace_bytes,
                               anydnn_stream **stream)
 {
-    anydnn_stream *made = calloc(1, sizeof *made);
+    anydnn_stream *made;
     anydnn_status status;
+    ADN_TRY(adn_check_process(context));
+    made = calloc(1, sizeof *made);
     if (!made) return adn_fail(ANYDNN_OUT_OF_MEMORY, "no host memory for a stream");
     made->context = context;
     status = context->backend->stream_create(made, wrap, native);
@@ -43,7 +45,7 @@ anydnn_status anydnn_stream_create(anydnn_context *context, uint64_t workspace_b
 void anydnn_stream_destroy(anydnn_stream *stream)
 {
     anydnn_context *context;
-    if (!stream) return;
+    if (!stream || adn_is_foreign(stream->context)) return;
     context = stream->context;
     context->backend->stream_sync(stream); /* a fault has been or will be told by other calls */
     anydnn_free(context, stream->workspace);
@@ -55,6 +57,7 @@ void anydnn_stream_destroy(anydnn_stream *stream)
 anydnn_status anydnn_stream_sync(anydnn_stream *stream)
 {
     ADN_NOT_NULL(stream);
+    ADN_TRY(adn_check_process(stream->context));
     return stream->context->backend->stream_sync(stream);
 }
 
@@ -66,6 +69,7 @@ anydnn_status anydnn_event_create(anydnn_context *context, anydnn_event **event)
     anydnn_status status;
     ADN_NOT_NULL(context);
     ADN_NOT_NULL(event);
+    ADN_TRY(adn_check_process(context));
     made = calloc(1, sizeof *made);
     if (!made) return adn_fail(ANYDNN_OUT_OF_MEMORY, "no host memory for an event");
     made->context = context;
@@ -82,7 +86,7 @@ anydnn_status anydnn_event_create(anydnn_context *context, anydnn_event **event)
 void anydnn_event_destroy(anydnn_event *event)
 {
     anydnn_context *context;
-    if (!event) return;
+    if (!event || adn_is_foreign(event->context)) return;
     context = event->context;
     context->backend->event_destroy(event);
     free(event);
@@ -91,6 +95,7 @@ void anydnn_event_destroy(anydnn_event *event)
 
 static anydnn_status same_context(const anydnn_event *event, const anydnn_stream *stream)
 {
+    ADN_TRY(adn_check_process(event->context));
     if (event->context == stream->context) return ANYDNN_OK;
     return adn_fail(ANYDNN_INVALID, "event is of context %s, stream of another context (%s); accepted: the same context",
                     event->context->device.info.id, stream->context->device.info.id);
@@ -98,6 +103,7 @@ static anydnn_status same_context(const anydnn_event *event, const anydnn_stream
 
 static anydnn_status recorded(const anydnn_event *event, const char *name)
 {
+    ADN_TRY(adn_check_process(event->context));
     if (__atomic_load_n(&event->recorded, __ATOMIC_ACQUIRE)) return ANYDNN_OK;
     return adn_fail(ANYDNN_INVALID, "%s was never recorded; accepted: an event after anydnn_event_record", name);
 }

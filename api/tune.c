@@ -344,6 +344,7 @@ anydnn_status anydnn_find(anydnn_stream *stream, const anydnn_op *op, const anyd
     int i;
     ADN_NOT_NULL(stream);
     ADN_NOT_NULL(rows_count);
+    ADN_TRY(adn_check_process(stream->context));
     if (capacity < 0 || (capacity > 0 && !rows))
         return adn_fail(ANYDNN_INVALID, "rows: %d rows at %p; accepted: 0 or more rows, not NULL", capacity, (void *)rows);
     if (!(budget_ns >= 0)) return adn_fail(ANYDNN_INVALID, "budget_ns is %g; accepted: 0 or more", budget_ns);
@@ -400,6 +401,7 @@ anydnn_status anydnn_tuning_load(anydnn_context *context, const char *path)
     void *bytes;
     ADN_NOT_NULL(context);
     ADN_NOT_NULL(path);
+    ADN_TRY(adn_check_process(context));
     bytes = adn_file_read(path, ADN_TUNING_FILE, &size);
     if (!bytes) return cannot("read", path, readable);
     load(context, bytes, size, path);
@@ -415,6 +417,7 @@ anydnn_status anydnn_tuning_save(anydnn_context *context, const char *path)
     anydnn_status status;
     ADN_NOT_NULL(context);
     ADN_NOT_NULL(path);
+    ADN_TRY(adn_check_process(context));
     bytes = adn_file_read(path, ADN_TUNING_FILE, &size);
     /* What cannot be read cannot be merged, and must not be lost. */
     if (!bytes && adn_file_problem(NULL) != ADN_FILE_MISSING) return cannot("read", path, readable);

@@ -34,6 +34,7 @@ struct anydnn_context {
     struct adn_refusals *refused; /* variants that the device's compiler refused; common/select.c */
     struct anydnn_context *reference; /* the oracle's CPU context, NULL until it is needed; api/oracle.c */
     struct adn_tuning *tuning;    /* what was measured; common/tune.c; may be NULL */
+    int forks;                    /* adn_fork_count() at open: another number is another process */
 };
 
 struct anydnn_stream {

@@ -122,15 +122,41 @@ void adn_thread_join(adn_thread *thread)
 static pthread_mutex_t once_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t once_done = PTHREAD_COND_INITIALIZER;
 
+/* ---- Forks: no child inherits once_lock held, or a condition with waiters that do not exist. ---- */
+
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
+static atomic_int forks;
+
+static void before_fork(void) { pthread_mutex_lock(&once_lock); }
+static void in_parent(void) { pthread_mutex_unlock(&once_lock); }
+
+static void in_child(void)
+{
+    atomic_fetch_add(&forks, 1);
+    pthread_cond_init(&once_done, NULL);
+    pthread_mutex_unlock(&once_lock);
+}
+
+static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
+
+int adn_fork_count(void)
+{
+    pthread_once(&forks_once, watch_forks);
+    return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
+/* A thread that was at it before a fork is not there: the child begins again. */
 void adn_run_once(adn_once *once, void (*init)(void))
 {
+    const int now = adn_fork_count();
     pthread_mutex_lock(&once_lock);
-    while (once->state == 1) pthread_cond_wait(&once_done, &once_lock);
+    while (once->state == 1 && once->forks == now) pthread_cond_wait(&once_done, &once_lock);
     if (once->state == 2) {
         pthread_mutex_unlock(&once_lock);
         return;
     }
     once->state = 1;
+    once->forks = now;
     pthread_mutex_unlock(&once_lock);
     init();
     pthread_mutex_lock(&once_lock);

@@ -29,9 +29,12 @@ adn_thread *adn_thread_start(void (*run)(void *), void *argument);
 void adn_thread_join(adn_thread *thread); /* frees it */
 /* Runs `init` once, however many threads ask; `once` is zero-initialised and static. */
 typedef struct adn_once {
-    int state;
+    int state, forks;
 } adn_once;
 void adn_run_once(adn_once *once, void (*init)(void));
+/* Forks that lie behind this process since the first call of this function. A child sees a greater number than its
+ * parent: what was made under the smaller one has lost its threads, and its locks may be held for ever. */
+int adn_fork_count(void);
 
 /* Processors that this process may use, >= 1. */
 int adn_processor_count(void);

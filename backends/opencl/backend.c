@@ -2,8 +2,7 @@
  * backends/opencl/backend.c: devices, contexts and the vtable of the OpenCL 1.2 backend.
  *
  * Every platform is listed: GPUs first, then by platform name and the platform's own order. One cl_context for each
- * anydnn context, or the caller's. A process that forks after a context was opened must not use it in the child: the
- * drivers' threads do not survive the fork. The drivers are never unloaded and nothing runs at exit. */
+ * anydnn context, or the caller's. The drivers are never unloaded and nothing runs at exit. */
 #include "internal.h"
 
 #include <stdio.h>

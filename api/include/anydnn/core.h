@@ -7,6 +7,9 @@
  *              anydnn_message() of the calling thread names the argument, its value and what is accepted.
  *   Threads    Contexts, plans, problems and events may be used by any number of threads at once. A stream is
  *              used by one thread at a time. There is no global state beyond the list of devices.
+ *   Processes  A context and what belongs to it are of the process that opened it: after fork() the child gets INVALID
+ *              for them, destroying them there does nothing, and "cpu" can be opened anew. "cuda:N" and "opencl:N"
+ *              are UNSUPPORTED in a child whose parent had used this library, as their drivers do not survive.
  *   Ownership  Pointers passed in are read during the call and never kept, unless the function says so.
  *   Faults     Work is asynchronous on GPU devices: a device fault may surface in a later call on the stream
  *              (ANYDNN_DEVICE); anydnn_stream_sync reports everything enqueued before it.
