@@ -40,10 +40,13 @@ ADN_FN void igemm_store(ADN_SUM sum, int row, int column, adn_i64 to, const stru
 #endif
 
 #if ADN_C0 > 0 && ADN_BLOCK > 1
+/* Stages whose depths are decoded at once, one by each work item: decoding takes longer than a stage. */
+#define IGEMM_TABLED (ADN_BLOCK / ADN_TILE_DEPTH)
+
 struct adn_feed {
     const struct adn_conv_igemm_params *p;
     const struct adn_igemm_tile *t;
-    __local struct adn_igemm_depth *table; /* two stages */
+    __local struct adn_igemm_depth *table; /* of the next ADN_BLOCK depths */
     __global const ADN_TW *a;
     __global const ADN_T *b;
     int a_line, b_line, a_depth, b_depth;
@@ -75,14 +78,15 @@ ADN_FN void feed_init(struct adn_feed *f, int id, __global const ADN_TW *a, __gl
 static void adn_feed_prepare(struct adn_feed *f, int k)
 {
     const int e = (int)get_local_id(0), depth = f->t->depth_begin + k * ADN_TILE_DEPTH + e;
-    if (e < ADN_TILE_DEPTH && depth < f->t->depth_end)
-        f->table[(k & 1) * ADN_TILE_DEPTH + e] = adn_igemm_depth_of(depth, f->t, f->p);
+    if (k % IGEMM_TABLED != 0) return;
+    if (depth < f->t->depth_end) f->table[e] = adn_igemm_depth_of(depth, f->t, f->p);
+    barrier(CLK_LOCAL_MEM_FENCE);
 }
 
 static void adn_feed_fetch(struct adn_feed *f, int k)
 {
     const int left = f->t->depth_end - f->t->depth_begin - k * ADN_TILE_DEPTH;
-    __local const struct adn_igemm_depth *row = f->table + (k & 1) * ADN_TILE_DEPTH;
+    __local const struct adn_igemm_depth *row = f->table + k % IGEMM_TABLED * ADN_TILE_DEPTH;
     int e, i;
     for (e = 0; e < ADN_EA; e += 4) {
         for (i = e; i < e + 4; i++) f->av[i] = 0;
@@ -120,7 +124,7 @@ ADN_KERNEL(conv_igemm)(ADN_IN(a), ADN_IN(b), ADN_CONV_PLACES, ADN_OUT(parts), st
     ADN_CONV_PLACES_OF(m);
     ADN_PTR_OUT(ADN_SUM, parts);
     __local ADN_SUM4 a_buffer[2 * ADN_TILE_DEPTH * ADN_TILE_ROWS / 4], b_buffer[2 * ADN_TILE_DEPTH * ADN_TILE_COLUMNS / 4];
-    __local struct adn_igemm_depth table[2 * ADN_TILE_DEPTH];
+    __local struct adn_igemm_depth table[ADN_BLOCK];
     const int id = (int)get_local_id(0);
     uint number;
     for (number = (uint)get_group_id(0); number < (uint)p.tiles; number += (uint)get_num_groups(0)) {

@@ -3,16 +3,17 @@
 // (common/index/conv_index.h says how) over tile_gemm.cuh.
 //
 // Stages   A thread keeps one row of A and one column of B and loads some consecutive depths of both. What a depth
-//          means (offsets, coordinates) is decoded by the block's first BK threads two stages ahead into a table in
-//          shared memory. Splits of the depth write float partial sums, which conv_igemm_sum adds up in order.
+//          means (offsets, coordinates) is decoded into a table in shared memory, by each thread for one depth, for as
+//          many stages at once as there are threads: decoding takes longer than a stage. Splits of the depth write float partial sums, which conv_igemm_sum adds up in order.
 // Limits   Rows, columns, depths and tiles below 2^31; offsets are 64 bits. Grid x counts tiles.
 #include "conv_sum.cuh"
 #include "tile_gemm.cuh"
 
 template <typename A, typename B, typename Tile> struct igemm_feed {
+    static constexpr int TABLED = Tile::THREADS / Tile::BK; // stages of a table
     const adn_conv_igemm_params &p;
     const adn_igemm_tile &t;
-    adn_igemm_depth (*table)[Tile::BK];
+    adn_igemm_depth *table; // of the next THREADS depths
     const A *a;
     const B *b;
     int a_line, b_line, a_depth, b_depth;
@@ -21,7 +22,7 @@ template <typename A, typename B, typename Tile> struct igemm_feed {
     typename Tile::sum_type av[Tile::EA], bv[Tile::EB];
 
     __device__ igemm_feed(const A *a_base, const B *b_base, const adn_conv_igemm_params &params,
-                          const adn_igemm_tile &place, adn_igemm_depth (*shared)[Tile::BK])
+                          const adn_igemm_tile &place, adn_igemm_depth *shared)
         : p(params), t(place), table(shared)
     {
         a_line = threadIdx.x % Tile::ROWS;
@@ -40,8 +41,10 @@ template <typename A, typename B, typename Tile> struct igemm_feed {
 
     __device__ void prepare(int k)
     {
-        const int e = threadIdx.x, depth = t.depth_begin + k * Tile::BK + e;
-        if (e < Tile::BK && depth < t.depth_end) table[k & 1][e] = adn_igemm_depth_of(depth, &t, &p);
+        const int depth = t.depth_begin + k * Tile::BK + (int)threadIdx.x;
+        if (k % TABLED != 0) return;
+        if (depth < t.depth_end) table[threadIdx.x] = adn_igemm_depth_of(depth, &t, &p);
+        __syncthreads();
     }
 
     __device__ bool inside(const adn_igemm_depth &r) const
@@ -53,15 +56,15 @@ template <typename A, typename B, typename Tile> struct igemm_feed {
     // Takes the zero point off, where there is one.
     template <int N> __device__ void shift(typename Tile::sum_type *v) const
     {
-        if (sizeof(B) > 1) return;
+        if constexpr (sizeof(B) == 1)
 #pragma unroll
-        for (int i = 0; i < N; i++) v[i] -= p.e.x_zero;
+            for (int i = 0; i < N; i++) v[i] -= p.e.x_zero;
     }
 
     __device__ void fetch(int k)
     {
         const int left = t.depth_end - t.depth_begin - k * Tile::BK;
-        const adn_igemm_depth *row = table[k & 1];
+        const adn_igemm_depth *row = table + k % TABLED * Tile::BK;
 #pragma unroll
         for (int e = 0; e < Tile::EA; e += 4) {
             av[e] = av[e + 1] = av[e + 2] = av[e + 3] = 0;
@@ -128,7 +131,7 @@ __device__ void conv_igemm(const A *a, const B *b, const adn_conv_places &m, typ
                            const adn_conv_igemm_params &p)
 {
     __shared__ typename Tile::buffers buffers;
-    __shared__ adn_igemm_depth table[2][Tile::BK];
+    __shared__ adn_igemm_depth table[Tile::THREADS];
     __shared__ adn_igemm_tile t; // not in registers: they are short while multiplying
     for (unsigned number = blockIdx.x; number < (unsigned)p.tiles; number += gridDim.x) {
         __syncthreads();

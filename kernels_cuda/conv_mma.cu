@@ -4,8 +4,9 @@
 // f32 rounded to tf32, with sums in f32.
 //
 // Stages   A stage is 64 bytes of depths of every row of A and column of B. A thread keeps one line and loads 32 of its
-//          bytes, two stages in flight: one in registers, one in shared memory, where lines are 80 bytes apart, so
-//          that neither the stores nor ldmatrix meet bank conflicts.
+//          bytes, two stages in flight: one in registers, one in shared memory, where the four pieces of a line change
+//          places by its number, so that neither the stores nor ldmatrix meet bank conflicts. Depths are decoded into
+//          a table as in conv_igemm.cu.
 // Warps    ROWS / DOWN by COLUMNS / ACROSS outputs a warp, in pieces of 16 x 8. A step of 32 bytes of depth is one mma:
 //          16 halves or 8 floats; ldmatrix moves both alike.
 // Limits   As conv_igemm.cu.
@@ -64,13 +65,14 @@ template <typename T> __device__ __forceinline__ uint4 operand(uint4 v)
 }
 
 template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_tile {
-    static constexpr int THREADS = 32 * DOWN * ACROSS, PITCH = 80, DEPTH = 64 / sizeof(T), PER = 16 / sizeof(T);
+    static constexpr int THREADS = 32 * DOWN * ACROSS, DEPTH = 64 / sizeof(T), PER = 16 / sizeof(T);
+    static constexpr int TABLED = THREADS / DEPTH; // stages of a table
     static constexpr int TM = ROWS / DOWN / 16, TN = COLUMNS / ACROSS / 8;
     static_assert(THREADS == 2 * ROWS && ROWS == COLUMNS && TN % 2 == 0, "a thread loads half a line of each side");
 
     struct buffers {
-        unsigned char a[2][ROWS][PITCH], b[2][COLUMNS][PITCH];
-        adn_igemm_depth table[2][DEPTH];
+        uint4 a[2][ROWS][4], b[2][COLUMNS][4];
+        adn_igemm_depth table[THREADS];
         adn_igemm_tile t;
     };
 
@@ -101,8 +103,10 @@ template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_ti
 
     __device__ void prepare(int k)
     {
-        const int e = threadIdx.x, depth = s.t.depth_begin + k * DEPTH + e;
-        if (e < DEPTH && depth < s.t.depth_end) s.table[k & 1][e] = adn_igemm_depth_of(depth, &s.t, &p);
+        const int depth = s.t.depth_begin + k * DEPTH + (int)threadIdx.x;
+        if (k % TABLED != 0) return;
+        if (depth < s.t.depth_end) s.table[threadIdx.x] = adn_igemm_depth_of(depth, &s.t, &p);
+        __syncthreads();
     }
 
     __device__ bool inside(const adn_igemm_depth &r) const
@@ -114,7 +118,7 @@ template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_ti
     __device__ void fetch(int k)
     {
         const int left = s.t.depth_end - s.t.depth_begin - k * DEPTH;
-        const adn_igemm_depth *row = s.table[k & 1];
+        const adn_igemm_depth *row = s.table + k % TABLED * DEPTH;
 #pragma unroll
         for (int v = 0; v < 2; v++) {
             const int first = (half * 2 + v) * PER;
@@ -137,12 +141,16 @@ template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_ti
         }
     }
 
+    // Where piece i of a line lies: eight lines that are read together meet all banks.
+    __device__ static int swizzled(int i, int number) { return i ^ (number / 2 & 3); }
+
     __device__ void stage(int buffer)
     {
 #pragma unroll
         for (int v = 0; v < 2; v++) {
-            *reinterpret_cast<uint4 *>(&s.a[buffer][line][half * 32 + v * 16]) = operand<T>(av[v]);
-            *reinterpret_cast<uint4 *>(&s.b[buffer][line][half * 32 + v * 16]) = operand<T>(bv[v]);
+            const int to = swizzled(half * 2 + v, line);
+            s.a[buffer][line][to] = operand<T>(av[v]);
+            s.b[buffer][line][to] = operand<T>(bv[v]);
         }
     }
 
@@ -153,15 +161,15 @@ template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_ti
     {
         const int lane = threadIdx.x % 32;
         // Lines of A: 0-7 and 8-15 of a piece, then both again 16 bytes on; of B: 0-7, the same 16 bytes on, then 8-15.
-        const int a_line = first_row() + lane % 16, a_byte = lane / 16 * 16;
-        const int b_line = first_column() + lane % 8 + lane / 16 * 8, b_byte = lane / 8 % 2 * 16;
+        const int a_line = first_row() + lane % 16, a_piece = lane / 16;
+        const int b_line = first_column() + lane % 8 + lane / 16 * 8, b_piece = lane / 8 % 2;
 #pragma unroll
-        for (int step = 0; step < 64; step += 32) {
+        for (int step = 0; step < 4; step += 2) {
             word af[TM][4], bf[TN / 2][4];
 #pragma unroll
-            for (int i = 0; i < TM; i++) load_matrices(af[i], &s.a[buffer][a_line + 16 * i][step + a_byte]);
+            for (int i = 0; i < TM; i++) load_matrices(af[i], &s.a[buffer][a_line + 16 * i][swizzled(step + a_piece, a_line)]);
 #pragma unroll
-            for (int j = 0; j < TN / 2; j++) load_matrices(bf[j], &s.b[buffer][b_line + 16 * j][step + b_byte]);
+            for (int j = 0; j < TN / 2; j++) load_matrices(bf[j], &s.b[buffer][b_line + 16 * j][swizzled(step + b_piece, b_line)]);
 #pragma unroll
             for (int i = 0; i < TM; i++)
 #pragma unroll
@@ -174,15 +182,15 @@ template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_ti
     {
         if (stages > 0) {
             prepare(0);
-            prepare(1);
-            __syncthreads();
             fetch(0);
             stage(0);
             __syncthreads();
         }
         for (int k = 0; k < stages; k++) {
-            prepare(k + 2);
-            if (k + 1 < stages) fetch(k + 1);
+            if (k + 1 < stages) {
+                prepare(k + 1);
+                fetch(k + 1);
+            }
             multiply_stage(k & 1);
             if (k + 1 < stages) stage((k & 1) ^ 1);
             __syncthreads();

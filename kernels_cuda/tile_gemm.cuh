@@ -7,8 +7,8 @@
 //          stage.
 // Threads  A warp is 4 x 8 threads. Thread rows and columns come in fragments of four neighbours, fragments 16 rows and
 //          32 columns apart, so that shared memory is read 16 bytes at a time without bank conflicts.
-// Feed     A type with  prepare(k): called two stages ahead, may write shared memory;  fetch(k): stage k into
-//          registers;  stage(a, b): registers into the buffers. Depths behind the end are fed as zeros.
+// Feed     A type with  prepare(k): what fetch(k) needs in shared memory, with a barrier behind it where it writes any;
+//          fetch(k): stage k into registers;  stage(a, b): registers into the buffers. Depths behind the end are fed as zeros.
 #pragma once
 #include "prelude.cuh"
 
@@ -77,16 +77,16 @@ template <int BM, int BN, int BK_, int TM, int TN, typename S = float> struct ad
     {
         if (stages > 0) {
             feed.prepare(0);
-            feed.prepare(1);
-            __syncthreads();
             feed.fetch(0);
             feed.stage(s.a[0], s.b[0]);
             __syncthreads();
         }
         for (int k = 0; k < stages; k++) {
             const int now = k & 1;
-            feed.prepare(k + 2);
-            if (k + 1 < stages) feed.fetch(k + 1);
+            if (k + 1 < stages) {
+                feed.prepare(k + 1);
+                feed.fetch(k + 1);
+            }
             multiply(s.a[now], s.b[now]);
             if (k + 1 < stages) feed.stage(s.a[now ^ 1], s.b[now ^ 1]);
             __syncthreads();

@@ -241,7 +241,7 @@ bool adn_conv_choose(const struct adn_variant *rows, int count, struct adn_tile_
     t.may_split = m->phases == 1 && !p->batch_invariant;
     t.as_listed = p->batch_invariant;
     t.part = m->groups * m->rows * m->columns;
-    t.depth_bytes = sizeof(struct adn_igemm_depth);
+    t.thread_bytes = sizeof(struct adn_igemm_depth);
     t.element_bytes = element_bytes;
     t.speed = speed;
     if (!adn_tile_choose(rows, count, &t, device, p->workspace_limit, params, l, why)) return false;

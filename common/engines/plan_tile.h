@@ -20,7 +20,7 @@ struct adn_tile_product {
     bool may_split;         /* the depth may be cut into partial sums in the workspace */
     bool as_listed;         /* the first tile that fits, whatever the sizes */
     int64_t part;           /* elements of one such sum */
-    int64_t depth_bytes;    /* local memory that a step of depth takes beside the operands */
+    int64_t thread_bytes;   /* local memory that a thread takes beside the operands */
     int64_t element_bytes;  /* of an operand in local memory; 0 = that of a sum */
     struct adn_tile_speed speed;
 };

@@ -8,7 +8,7 @@
  *           (&role: shares the place of that role; @: byte offset of the first element, for tests of alignment)
  * scalar  = role=NUMBER, or role=device:NUMBER (read from device memory)
  * key     = name=V,V,... of the operation's struct; names for enumerations ("mode=max")
- * then    math=strict|tf32|fast  det=1  ws=BYTES  engine=ID  align=BYTES (of every tensor)  seed=N (of random data)
+ * then    math=strict|tf32|fast  det=1  batch_invariant=1  ws=BYTES  engine=ID  align=BYTES (of every tensor)  seed=N (of random data)
  * Outputs and keys at their default may be left out: they are derived. The printer prints everything, so that a
  * printed line repeats the problem exactly and print(parse(print(p))) == print(p).
  */
