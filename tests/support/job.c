@@ -120,6 +120,46 @@ void job_scalar(struct job *job, int role, double value)
     if (i == job->scalars) job->scalars++;
 }
 
+double job_eighths(uint64_t seed, uint64_t index)
+{
+    return (double)((int64_t)(random_bits(seed, index) % 17) - 8) / 8;
+}
+
+/* Elements that lie at the same place take the content of the last of them. */
+static void settle(struct operand *o)
+{
+    const size_t size = anydnn_dtype_size(o->tensor.dtype);
+    double *places = size ? malloc((size_t)anydnn_tensor_bytes(&o->tensor) / size * sizeof *places + 1) : NULL;
+    int64_t i;
+    for (i = 0; places && i < o->count; i++) places[tensor_element(&o->tensor, i)] = o->data[i];
+    for (i = 0; places && i < o->count; i++) o->data[i] = places[tensor_element(&o->tensor, i)];
+    free(places);
+}
+
+void job_layout(struct operand *o, int layout, int shift)
+{
+    anydnn_tensor *t = &o->tensor;
+    const bool zero = layout == LAYOUT_ZERO && !(o->flags & ANYDNN_ROLE_OUT);
+    const int64_t step = layout == LAYOUT_GAPS || layout == LAYOUT_ZERO ? 2 : 1,
+                  pad = layout == LAYOUT_ROWS ? 3 : step - 1;
+    int64_t stride = step;
+    int i;
+    o->shift = layout == LAYOUT_OFFSET ? shift : 0;
+    *t = anydnn_tensor_packed(t->dtype, t->ndim, t->dims);
+    if (layout == LAYOUT_CHANNELS_LAST) *t = anydnn_tensor_channels_last(t->dtype, t->ndim, t->dims);
+    if (layout == LAYOUT_PACKED || layout == LAYOUT_OFFSET || layout == LAYOUT_CHANNELS_LAST) return;
+    for (i = t->ndim - 1; i >= 0; i--) {
+        const int axis = layout == LAYOUT_REVERSED ? t->ndim - 1 - i : i;
+        t->strides[axis] = stride;
+        if (t->dims[axis] > 1) stride *= t->dims[axis];
+        stride += pad;
+    }
+    if (zero && t->ndim > 1) {
+        t->strides[1] = 0;
+        settle(o);
+    }
+}
+
 static bool is_packed(const anydnn_tensor *t)
 {
     int64_t stride = 1;

@@ -55,6 +55,23 @@ struct operand *job_operand(struct job *job, int role);
 void job_set(struct job *job, int role, const double *values, int64_t count);
 void job_scalar(struct job *job, int role, double value);
 
+/* Ways for an operand to lie in memory. A stride of 0 (inputs; others get gaps) makes its content constant along the
+ * channels; LAYOUT_OFFSET begins `shift` elements behind an aligned address. */
+enum layout {
+    LAYOUT_PACKED,
+    LAYOUT_CHANNELS_LAST,
+    LAYOUT_ROWS,
+    LAYOUT_REVERSED,
+    LAYOUT_GAPS,
+    LAYOUT_ZERO,
+    LAYOUT_OFFSET,
+    LAYOUTS
+};
+void job_layout(struct operand *operand, int layout, int shift);
+
+/* A multiple of 1/8 in [-1, 1]: exact in every floating type, and so are short sums of products. */
+double job_eighths(uint64_t seed, uint64_t index);
+
 /* Names of the engines that take the job: the own choice of each, with all also other parameters. */
 int job_engines(const struct session *s, struct job *job, bool all, char names[JOB_ENGINES][64]);
 
