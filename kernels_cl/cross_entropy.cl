@@ -78,14 +78,21 @@ ADN_KERNEL(cross_entropy_forward)
         const long row = group * team.rows + team.row;
         const long label = row < p.walk.rows ? LABEL(row) : -1, length = label >= 0 ? p.walk.length : 0;
         __global const ADN_T *from = x + ADN_ROW_OFFSET(p.walk, p.stride[0].stride, row);
-        float4 a = ADN_LOGITS_NONE;
+        float4 a = ADN_LOGITS_NONE, aside = a;
+        int takes = 0;
         for (long first = 0; first < length; first += step) {
             float v[N];
             int present = 0;
+            if (takes++ == ADN_LOGITS_TAKES) {
+                aside = join_row(aside, a);
+                a = ADN_LOGITS_NONE;
+                takes = 1;
+            }
             LOAD(from, 0, v);
             for (int k = 0; k < N; k++) present += first + team.part + k * team.parts < length;
             a = take_row(a, v, present);
         }
+        if (length > ADN_LOGITS_TAKES * step) a = join_row(aside, a);
         ADN_TEAM_JOIN(join_row, a, scratch, team);
         if (team.part == 0 && row < p.walk.rows) {
             const float log_sum = log(a.y);
@@ -170,13 +177,20 @@ ADN_KERNEL(cross_entropy_backward)
         const int reads = label >= 0 && label < length;
         __global const ADN_T *from = x + ADN_ROW_OFFSET(p.walk, p.stride[0].stride, row);
         __global ADN_T *to = dx + ADN_ROW_OFFSET(p.walk, p.stride[3].stride, row);
-        float4 a = ADN_LOGITS_NONE;
+        float4 a = ADN_LOGITS_NONE, aside = a;
         float v[N], g = 1.0f, top, scale;
+        int takes = 0;
         for (int k = 0; k < N; k++) v[k] = 0.0f;
         for (long first = 0; first < length && reads; first += step) {
+            if (takes++ == ADN_LOGITS_TAKES) {
+                aside = adn_logits_join(aside, a);
+                a = ADN_LOGITS_NONE;
+                takes = 1;
+            }
             LOAD(from, 0, v);
             a = adn_logits_take(a, v, N);
         }
+        if (length > ADN_LOGITS_TAKES * step) a = adn_logits_join(aside, a);
         ADN_TEAM_JOIN(adn_logits_join, a, scratch, team);
         if (label >= 0 && p.has_dloss) g = dloss[ADN_ROW_OFFSET(p.walk, p.stride[2].stride, row)];
         g /= rows;

@@ -33,13 +33,20 @@ ADN_KERNEL(softmax_forward)(ADN_IN(x), ADN_OUT(y), struct adn_softmax_params p)
         const long length = row < p.walk.rows ? p.walk.length : 0;
         __global const ADN_T *from = x + ADN_ROW_OFFSET(p.walk, p.stride[0].stride, row);
         __global ADN_T *to = y + ADN_ROW_OFFSET(p.walk, p.stride[1].stride, row);
-        float4 a = ADN_LOGITS_NONE;
+        float4 a = ADN_LOGITS_NONE, aside = a;
         float v[N], top, scale, log_sum;
+        int takes = 0;
         for (int k = 0; k < N; k++) v[k] = 0.0f;
         for (long first = 0; first < length && p.alpha != 0.0f; first += step) {
+            if (takes++ == ADN_LOGITS_TAKES) {
+                aside = adn_logits_join(aside, a);
+                a = ADN_LOGITS_NONE;
+                takes = 1;
+            }
             LOAD(from, 0, -INFINITY, v);
             a = adn_logits_take(a, v, N);
         }
+        if (length > ADN_LOGITS_TAKES * step) a = adn_logits_join(aside, a);
         ADN_TEAM_JOIN(adn_logits_join, a, scratch, team);
         top = adn_logits_valid(a) ? a.x : NAN;
         scale = 1.0f / a.y;
@@ -74,14 +81,21 @@ ADN_KERNEL(softmax_backward)(ADN_IN(y), ADN_IN(dy), ADN_OUT(dx), struct adn_soft
         __global const ADN_T *from = y + ADN_ROW_OFFSET(p.walk, p.stride[0].stride, row);
         __global const ADN_T *gradient = dy + ADN_ROW_OFFSET(p.walk, p.stride[1].stride, row);
         __global ADN_T *to = dx + ADN_ROW_OFFSET(p.walk, p.stride[2].stride, row);
-        float4 a = (float4)(0.0f);
+        float4 a = (float4)(0.0f), aside = a;
         float v[N], g[N];
+        int takes = 0;
         for (int k = 0; k < N; k++) v[k] = g[k] = 0.0f;
         for (long first = 0; first < length && p.alpha != 0.0f; first += step) {
             LOAD(from, 0, 0.0f, v);
             LOAD(gradient, 1, 0.0f, g);
+            if (takes++ == ADN_LOGITS_TAKES) {
+                aside += a;
+                a = (float4)(0.0f);
+                takes = 1;
+            }
             for (int k = 0; k < N; k++) a.x += p.log ? g[k] : g[k] * v[k];
         }
+        a += aside;
         ADN_TEAM_JOIN(join_sum, a, scratch, team);
         for (long first = 0; first < length; first += step) {
             if (length > step && p.alpha != 0.0f) {

@@ -98,15 +98,22 @@ __device__ __forceinline__ void forward(const T *x, const void *labels, float *l
         const adn_i64 label = row < p.walk.rows ? label_of(labels, p, row) : -1;
         const adn_i64 length = label >= 0 ? p.walk.length : 0;
         const T *from = x + ADN_ROW_OFFSET(p.walk, p.stride[0].stride, row);
-        Row::value a = { -INFINITY, 0.0f, 0.0f, 0.0f };
+        Row::value a = { -INFINITY, 0.0f, 0.0f, 0.0f }, aside = a;
+        int takes = 0;
         for (adn_i64 first = 0; first < length; first += step) {
             float v[N];
             int present = 0;
+            if (takes++ == ADN_LOGITS_TAKES) {
+                aside = Row::join(aside, a);
+                a = { -INFINITY, 0.0f, 0.0f, 0.0f };
+                takes = 1;
+            }
             adn_team_load(from, first, team, p.walk, p.stride[0].stride, length, -INFINITY, v);
 #pragma unroll
             for (int k = 0; k < N; k++) present += first + team.part + k * team.parts < length;
             Row::take(a, v, present);
         }
+        if (length > ADN_LOGITS_TAKES * step) a = Row::join(aside, a);
         a = adn_team_join<Row>(a, scratch, team);
         if (team.part == 0 && row < p.walk.rows) {
             const float l = label < 0 ? 0.0f : row_loss(from, a, label, p);
@@ -183,12 +190,19 @@ __device__ __forceinline__ void backward(const T *x, const void *labels, const f
         const bool reads = label >= 0 && label < length;
         const T *from = x + ADN_ROW_OFFSET(p.walk, p.stride[0].stride, row);
         T *to = dx + ADN_ROW_OFFSET(p.walk, p.stride[3].stride, row);
-        adn_logits::value a = adn_logits::none();
+        adn_logits::value a = adn_logits::none(), aside = a;
         float v[N] = {}, g = 1.0f;
+        int takes = 0;
         for (adn_i64 first = 0; first < length && reads; first += step) {
+            if (takes++ == ADN_LOGITS_TAKES) {
+                aside = adn_logits::join(aside, a);
+                a = adn_logits::none();
+                takes = 1;
+            }
             adn_team_load(from, first, team, p.walk, p.stride[0].stride, length, -INFINITY, v);
             adn_logits::take(a, v);
         }
+        if (length > ADN_LOGITS_TAKES * step) a = adn_logits::join(aside, a);
         a = adn_team_join<adn_logits>(a, scratch, team);
         if (label >= 0 && p.has_dloss) g = dloss[ADN_ROW_OFFSET(p.walk, p.stride[2].stride, row)];
         g /= rows;

@@ -4,6 +4,10 @@
 #pragma once
 #include "team.cuh"
 
+// After so many takes a partial sum is put aside, and joined with the others at the end: an f32 sum that takes its terms
+// one by one would be wrong in its fourth digit after 100000 of them.
+constexpr int ADN_LOGITS_TAKES = 64;
+
 struct adn_logits {
     struct value {
         float max, sum; // sum of exp(x - max)
@@ -23,11 +27,11 @@ struct adn_logits {
 #pragma unroll
         for (int k = 0; k < N; k++) max = fmaxf(max, v[k]);
         const float p = pivot(max);
-        float sum = a.sum * expf(a.max - p);
+        float sum = 0.0f;
 #pragma unroll
         for (int k = 0; k < N; k++) sum += expf(v[k] - p);
+        a.sum = a.sum * expf(a.max - p) + sum;
         a.max = max;
-        a.sum = sum;
     }
 };
 

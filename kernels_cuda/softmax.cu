@@ -32,12 +32,19 @@ __device__ __forceinline__ void softmax_forward(const T *x, T *y, const Params &
         const adn_i64 length = row < p.walk.rows ? p.walk.length : 0;
         const T *from = x + ADN_ROW_OFFSET(p.walk, p.stride[0].stride, row);
         T *to = y + ADN_ROW_OFFSET(p.walk, p.stride[1].stride, row);
-        adn_logits::value a = adn_logits::none();
+        adn_logits::value a = adn_logits::none(), aside = a;
         float v[N] = {};
+        int takes = 0;
         for (adn_i64 first = 0; first < length && p.alpha != 0.0f; first += step) {
+            if (takes++ == ADN_LOGITS_TAKES) {
+                aside = adn_logits::join(aside, a);
+                a = adn_logits::none();
+                takes = 1;
+            }
             adn_team_load(from, first, team, p.walk, p.stride[0].stride, length, -INFINITY, v);
             adn_logits::take(a, v);
         }
+        if (length > ADN_LOGITS_TAKES * step) a = adn_logits::join(aside, a);
         a = adn_team_join<adn_logits>(a, scratch, team);
         const float max = adn_logits_valid(a) ? a.max : NAN, scale = 1.0f / a.sum, log_sum = logf(a.sum);
         for (adn_i64 first = 0; first < length; first += step) {
@@ -65,14 +72,21 @@ __device__ __forceinline__ void softmax_backward(const T *y, const T *dy, T *dx,
         const T *from = y + ADN_ROW_OFFSET(p.walk, p.stride[0].stride, row);
         const T *gradient = dy + ADN_ROW_OFFSET(p.walk, p.stride[1].stride, row);
         T *to = dx + ADN_ROW_OFFSET(p.walk, p.stride[2].stride, row);
-        Sum::value a = { 0.0f };
+        Sum::value a = { 0.0f }, aside = a;
         float v[N] = {}, g[N] = {};
+        int takes = 0;
         for (adn_i64 first = 0; first < length && p.alpha != 0.0f; first += step) {
             adn_team_load(from, first, team, p.walk, p.stride[0].stride, length, 0.0f, v);
             adn_team_load(gradient, first, team, p.walk, p.stride[1].stride, length, 0.0f, g);
+            if (takes++ == ADN_LOGITS_TAKES) {
+                aside.sum += a.sum;
+                a.sum = 0.0f;
+                takes = 1;
+            }
 #pragma unroll
             for (int k = 0; k < N; k++) a.sum += p.log ? g[k] : g[k] * v[k];
         }
+        a.sum += aside.sum;
         a = adn_team_join<Sum>(a, scratch, team);
         for (adn_i64 first = 0; first < length; first += step) {
             if (length > step && p.alpha != 0.0f) {
