@@ -4,8 +4,8 @@
 #pragma once
 #include "team.cuh"
 
-// After so many takes a partial sum is put aside, and joined with the others at the end: an f32 sum that takes its terms
-// one by one would be wrong in its fourth digit after 100000 of them.
+// After so many takes a partial sum is put aside, and joined with the others at the end: an f32 sum that takes its
+// terms one by one would be wrong in its fourth digit after 100000 of them.
 constexpr int ADN_LOGITS_TAKES = 64;
 
 struct adn_logits {

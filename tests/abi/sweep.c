@@ -283,7 +283,7 @@ static void layouts(void)
     int i, which, layout, dtype;
     for (i = 0; i < PATTERNS; i++)
         for (dtype = 0; dtype < (full ? 3 : 2); dtype++)
-            for (which = -1; which < 4; which++)
+            for (which = -1; which < (dtype && !full ? 0 : 4); which++)
                 for (layout = 0; layout < LAYOUTS; layout++) {
                     char line[512];
                     expand(patterns[i].line, values, dtypes[dtype], line);
