@@ -23,9 +23,9 @@ bool scenario_check(bool good, const char *file, int line, const char *what)
     return good;
 }
 
-int scenario_end(void)
+int scenario_end(int skipped)
 {
-    printf("%d passed, %d failed, 0 skipped\n", scenario_passed, scenario_failed);
+    printf("%d passed, %d failed, %d skipped\n", scenario_passed, scenario_failed, skipped);
     return scenario_failed > 0 || scenario_passed == 0;
 }
 

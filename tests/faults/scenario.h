@@ -18,5 +18,5 @@ extern char scenario_case[160];
 bool scenario_check(bool good, const char *file, int line, const char *what);
 #define CHECK(condition) scenario_check((condition) != 0, __FILE__, __LINE__, #condition)
 /* Prints the closing line; the exit code. */
-int scenario_end(void);
+int scenario_end(int skipped);
 #endif

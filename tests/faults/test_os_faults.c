@@ -326,6 +326,6 @@ int main(int argc, char **argv)
     unlink(tuning);
     rmdir(folder);
     if (!there) printf("no device %s: %s\n", opencl, anydnn_backend_note(ANYDNN_BACKEND_OPENCL));
-    return scenario_end();
+    return scenario_end(!there);
 }
 #endif
