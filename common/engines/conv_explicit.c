@@ -165,7 +165,7 @@ static void add_move(enum move move, const struct adn_device *device, struct job
     step->memory[step->memories++].offset = 0;
     if (!gather) adn_step_workspace(step, offset);
     m->moved_ns += adn_estimate_ns(device, (double)q->count * size + elements * (gather ? sizeof(float) : size),
-                                   elements * (device->info.is_cpu ? 768.0 : 50.0), 1.0);
+                                   elements * (device->info.is_cpu ? 768.0 : 200.0), 1.0);
 }
 
 /* Books memory for a tensor, which from now on lies there, packed. */

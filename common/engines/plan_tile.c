@@ -21,7 +21,8 @@ const struct adn_variant *adn_tile_at(const struct adn_variant *rows, int count,
     int i;
     for (i = 0; i < count; i++) {
         if (rows[i].dtype != dtype || rows[i].constant[0] == 0) continue;
-        if (is_cpu_shape(&rows[i]) && device->backend->id != ANYDNN_BACKEND_OPENCL) continue;
+        /* A GPU would set the work item's private arrays aside for every thread that it can hold. */
+        if (is_cpu_shape(&rows[i]) && (device->backend->id != ANYDNN_BACKEND_OPENCL || !device->info.is_cpu)) continue;
         if (index-- == 0) return &rows[i];
     }
     return NULL;
@@ -36,10 +37,10 @@ static bool fits(const struct adn_variant *v, const struct adn_tile_product *m, 
                                stages + v->block * m->thread_bytes + 256 <= device->info.local_memory_bytes);
 }
 
-/* Part of the arithmetic peak that a compute unit reaches in a full tile; each shape is poor on the other's devices. */
+/* Part of the arithmetic peak that a compute unit reaches in a full tile; the GPU shape is poor on CPUs. */
 static double speed_of(const struct adn_variant *v, const struct adn_tile_product *m, const struct adn_device *device)
 {
-    if (is_cpu_shape(v) != (device->info.is_cpu != 0)) return is_cpu_shape(v) ? 0.002 : 0.03;
+    if (!is_cpu_shape(v) && device->info.is_cpu) return 0.03;
     if (is_cpu_shape(v)) return v->constant[0] > 48 ? m->speed.cpu_large : m->speed.cpu_small;
     return v->constant[0] >= 128 ? m->speed.large : v->constant[0] >= 64 ? m->speed.middle : m->speed.small;
 }

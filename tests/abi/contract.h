@@ -207,7 +207,7 @@ static inline bool contract_make(struct contract *c, const char *line)
 {
     const anydnn_binding *given;
     memset(c, 0, sizeof *c);
-    snprintf(c->line, sizeof c->line, "%s align=16", line);
+    if (snprintf(c->line, sizeof c->line, "%s align=16", line) >= (int)sizeof c->line) return false;
     if (anydnn_problem_parse(c->line, &c->problem) != ANYDNN_OK) return false;
     given = anydnn_problem_bindings(c->problem, &c->count);
     if (c->count > MAX_ROWS) return false;
