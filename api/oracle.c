@@ -285,6 +285,14 @@ static anydnn_status fetch(anydnn_stream *stream, const struct adn_place *place,
     return bytes ? stream->context->backend->copy_out(stream, *host, *place, bytes) : ANYDNN_OK;
 }
 
+/* Waits for copies to memory that is given back next: where waiting itself fails, they may be under way still. */
+static anydnn_status arrive(anydnn_stream *stream)
+{
+    const anydnn_status status = stream->context->backend->stream_sync(stream);
+    if (status != ANYDNN_OK) stream->context->backend->stream_sync(stream);
+    return status;
+}
+
 static anydnn_status fetch_scalars(struct adn_oracle *o, anydnn_stream *stream, const struct adn_arguments *arguments)
 {
     const struct adn_backend *backend = stream->context->backend;
@@ -296,7 +304,7 @@ static anydnn_status fetch_scalars(struct adn_oracle *o, anydnn_stream *stream, 
         o->scalar[slot] = arguments->scalar[slot];
         if (o->problem.operand[slot].device) {
             ADN_TRY(backend->copy_out(stream, f32 ? (void *)&real : &whole, arguments->place[slot], f32 ? 4 : 8));
-            ADN_TRY(backend->stream_sync(stream));
+            ADN_TRY(arrive(stream));
             o->scalar[slot] = f32 ? (double)real : (double)whole;
         }
         if (o->problem.def->roles[slot].flags & ANYDNN_ROLE_SCALAR) o->problem.operand[slot].value = o->scalar[slot];
@@ -333,7 +341,7 @@ static anydnn_status snapshot(struct session *s, anydnn_stream *stream, const st
     for (slot = 0; slot < p->slots && status == ANYDNN_OK; slot++)
         if (outputs ? is_output(p, slot) : is_tensor(p, slot))
             status = fetch(stream, &arguments->place[slot], span_of(p, slot), &data[slot]);
-    waited = stream->context->backend->stream_sync(stream); /* the copies write to this session's memory */
+    waited = arrive(stream);
     return status == ANYDNN_OK ? waited : status;
 }
 

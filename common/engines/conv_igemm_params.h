@@ -19,7 +19,6 @@ struct adn_conv_igemm_params {
     adn_i32 row_tiles, column_tiles;
     adn_i32 column_u_inner, depth_u_inner;
     adn_i32 a_vector, b_vector; /* 1: depths 4i..4i+3 lie side by side, aligned to four elements */
-    adn_i32 unused;
 };
 
 /* Where a tile lies. */
