@@ -200,10 +200,12 @@ ADN_KERNEL(batchnorm_backward)
                 const int count = present(at, team, end);
                 LOAD(from, ADN_BATCHNORM_X, v);
                 LOAD(gradient, ADN_BATCHNORM_DY, g);
+                float2 c = (float2)(0.0f); /* short sums first: errors of equal terms add up one way */
                 for (int k = 0; k < N; k++) {
-                    b.x += g[k];
-                    if (k < count) b.y += g[k] * (v[k] - pivot - a.y);
+                    c.x += g[k];
+                    if (k < count) c.y += g[k] * (v[k] - pivot - a.y);
                 }
+                b.xy += c;
             }
         } else {
             for (int j = team.part; valid && j < p.splits; j += team.parts) b.xy += partial[j * p.walk.rows + row];

@@ -204,11 +204,13 @@ __device__ __forceinline__ Sums::value sums_of(const T *x, const T *dy, float pi
         adn_team_load(x, first, team, p.walk, p.data[ADN_BATCHNORM_X], s.end, 0.0f, v);
         adn_team_load(dy, first, team, p.walk, p.data[ADN_BATCHNORM_DY], s.end, 0.0f, g);
         const int count = present<N>(first, team, s.end);
+        Sums::value c = { 0.0f, 0.0f }; // short sums first: errors of equal terms add up one way
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            a.dy += g[k];
-            if (k < count) a.dyx += g[k] * (v[k] - pivot - mean);
+            c.dy += g[k];
+            if (k < count) c.dyx += g[k] * (v[k] - pivot - mean);
         }
+        a = Sums::join(a, c);
     }
     return a;
 }
