@@ -45,16 +45,18 @@ static inline float forward_one(__global const ADN_T *x, PARAMS, struct adn_pool
             const int y = adn_pool_position(p->axis[1], at.at[1], s);
             const int line = (z * p->axis[1].in + y) * p->axis[2].in;
             __global const ADN_T *row = x + z * p->x[2] + y * p->x[3];
+            float part = 0.0f; /* a sum for each row of the window: large windows lose no digits */
             for (int t = w.first; t < w.end; t++) {
                 const int i = adn_pool_position(p->axis[2], at.at[2], t);
                 const float v = ADN_LOAD(row, i * p->x[4]);
                 if (p->mode != POOL_MAX) {
-                    sum += v;
+                    part += v;
                 } else if (best_at < 0 || v > best || (isnan(v) && !isnan(best))) {
                     best = v;
                     best_at = line + i;
                 }
             }
+            sum += part;
         }
     }
     *winner = best_at;

@@ -48,16 +48,18 @@ __device__ __forceinline__ float forward_one(const T *x, const Params &p, const 
             const int y = adn_pool_position(p.axis[1], at.at[1], s);
             const int line = (z * p.axis[1].in + y) * p.axis[2].in;
             const T *row = x + z * p.x[2] + y * p.x[3];
+            float part = 0.0f; // a sum for each row of the window: large windows lose no digits
             for (int t = w.first; t < w.end; t++) {
                 const int i = adn_pool_position(p.axis[2], at.at[2], t);
                 const float v = adn_load(row, i * p.x[4]);
                 if (p.mode != POOL_MAX) {
-                    sum += v;
+                    part += v;
                 } else if (best_at < 0 || v > best || (isnan(v) && !isnan(best))) {
                     best = v;
                     best_at = line + i;
                 }
             }
+            sum += part;
         }
     }
     *winner = best_at;
