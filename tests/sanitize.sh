@@ -7,7 +7,7 @@
 #   threads  preset tsan, built in build/tsan: the same, without OpenCL
 #   opencl   kernels in the simulator oclgrind (a package of that name) as on a GPU: a training step with bounds, data
 #            races and API calls checked, and lines for each engine with uninitialised values checked as well
-#   cuda     a training step on cuda:0 in compute-sanitizer: memcheck, racecheck
+#   cuda     a training step on cuda:0, and the lines through every engine, in compute-sanitizer: memcheck, racecheck
 # opencl and cuda use the build in BUILD (default build), which they bring up to date. SHARD=I/N thins the case files of
 # cpu and threads. Reports are kept in build/sanitize. On two cores cpu and threads take some minutes each after their
 # build, opencl about ten. The last line is "N passed, N failed, N skipped"; exit code 0: something passed, nothing failed.
@@ -98,6 +98,13 @@ conv_forward x=1x3x4x5/f32 w=5x3x3x3/f32 bias=1x5x1x1/f32 pad=1,1 engine=conv_ig
 conv_backward_data dy=1x5x3x3/f32 w=5x3x3x3/f32 dx=1x3x5x5/f32 pad=1,1 stride=2,2 engine=conv_igemm:64x64x16
 conv_backward_filter x=2x3x4x5/f32 dy=2x5x4x5/f32 dw=5x3x3x3/f32 pad=1,1 engine=conv_igemm:32x64x16
 conv_forward x=2x4x5x5/f16 w=4x2x3x3/f16 groups=2 stride=2,2 engine=conv_direct
+conv_forward x=2x4x5x5/f64 w=4x2x3x3/f64 groups=2 bias=1x4x1x1/f64 z=2x4x3x3/f64 activation=relu
+conv_forward x=2x5x6x6/u8 w=6x5x3x3/i8 y=2x6x6x6/i8 pad=1,1 scales=1x6x1x1/f32 bias=1x6x1x1/i32 x_zero=3
+conv_forward x=2x4x6x6/f32 w=4x1x3x3/f32 groups=4 pad=1,1 z=2x4x6x6/f32 activation=relu engine=conv_depthwise
+conv_forward x=2x7x6x6:nhwc/f16 w=5x7x1x1/f16 bias=1x5x1x1/f16 engine=conv_1x1:32x64x16
+conv_forward x=2x4x4x5/f32 w=6x2x3x3:s20,10,3,1/f32 bias=1x6x1x1/f32 groups=2 pad=1,1 engine=conv_explicit:32x64x16
+conv_backward_data dy=1x5x3x3/f16 w=5x3x3x3/f16 dx=1x3x5x5/f16 pad=1,1 stride=2,2 engine=conv_explicit:32x64x16
+conv_backward_filter x=2x3x4x5/f32 dy=2x5x4x5/f32 dw=5x3x3x3:s30,10,3,1/f32 pad=1,1 engine=conv_explicit:32x64x16
 conv_backward_bias dy=2x6x7x6/f32
 matmul a=37x19/f32 b=19x35/f32 engine=matmul_tile:32x64x16
 matmul a=1x133/f32 b=133x35/f32 engine=matmul_vector:16x1
@@ -148,6 +155,10 @@ cuda() {
     for tool in memcheck racecheck; do
         try "cuda $tool" compute-sanitizer --tool $tool --error-exitcode 1 "$build/bin/anydnn" train --device cuda:0 \
             --judge --steps 1 --batch 8
+        simulated_lines | sed 's/ engine=.*//' >"$logs/lines.cases"
+        grep -h 'align=256' tests/cases/tiles.cases >>"$logs/lines.cases"
+        try "cuda $tool lines" compute-sanitizer --tool $tool --error-exitcode 1 "$build/bin/anydnn" check --device cuda:0 \
+            -f "$logs/lines.cases"
     done
 }
 
