@@ -116,12 +116,17 @@ static anydnn_status check(struct adn_problem *p)
 }
 
 /* Smallest input that gives y, and the filter that uses the whole input. */
-static int64_t least_input(const anydnn_conv *c, const struct sides *s, int i)
+static anydnn_status least_input(const anydnn_conv *c, const struct sides *s, int i, int64_t *size)
 {
-    int64_t size = s->y->dims[i + 2] == 0 ? 0
-                                          : (s->y->dims[i + 2] - 1) * c->stride[i] + c->dilation[i] * (s->w->dims[i + 2] - 1) +
-                                                1 - c->pad[i] - c->pad_end[i];
-    return size < 0 ? 0 : size;
+    *size = 0;
+    if (s->y->dims[i + 2] == 0) return ANYDNN_OK;
+    *size = (s->y->dims[i + 2] - 1) * c->stride[i] + c->dilation[i] * (s->w->dims[i + 2] - 1) + 1 - c->pad[i] - c->pad_end[i];
+    if (*size > 0 || anydnn_tensor_count(s->y) == 0) return ANYDNN_OK;
+    return adn_fail(ANYDNN_INVALID,
+                    "spatial axis %d: %s of %lld with pads %lld+%lld comes from an input of %lld; accepted: pads that leave 1 "
+                    "or more, or a bound %s",
+                    i, adn_role_text(s->y_role), (long long)s->y->dims[i + 2], (long long)c->pad[i],
+                    (long long)c->pad_end[i], (long long)*size, adn_role_text(s->x_role));
 }
 
 static int64_t whole_filter(const anydnn_conv *c, const struct sides *s, int i)
@@ -144,7 +149,7 @@ static anydnn_status infer(const struct adn_problem *p, int role, anydnn_tensor 
     dims[0] = role == s.w_role ? s.y->dims[1] : role == s.x_role ? s.y->dims[0] : s.x->dims[0];
     dims[1] = role == s.w_role ? s.x->dims[1] / c->groups : role == s.x_role ? s.w->dims[1] * c->groups : s.w->dims[0];
     for (i = 0; i < ndim - 2; i++) {
-        if (role == s.x_role) dims[i + 2] = least_input(c, &s, i);
+        if (role == s.x_role) ADN_TRY(least_input(c, &s, i, &dims[i + 2]));
         else if (role == s.w_role) dims[i + 2] = whole_filter(c, &s, i);
         else dims[i + 2] = s.x->dims[i + 2] == 0 || s.w->dims[i + 2] == 0 ? 0 : out_size(c, &s, i);
     }
