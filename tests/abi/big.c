@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { WINDOW = 256, SCATTERED = 24, SCATTER = 32, WINDOWS = 8 + SCATTERED, SAMPLES = 4096, GUARD = 64, VERDICTS = 96 };
+enum { WINDOW = 256, SCATTERED = 24, SCATTER = 32, WINDOWS = 8 + SCATTERED, SAMPLES = 8192, GUARD = 64, VERDICTS = 96 };
 
 static const int64_t periods[] = { 65521, 65519, 65497, 65479, 65449, 65447, 65437, 65423 };
 static const double longest_ns = 5e9, work = 1e9; /* estimate of an engine to run; operations to spend on one case */
@@ -65,6 +65,8 @@ static const struct big {
       "pool_forward x=7x16x16x29/f16 mode=avg_exclude window=2,2 stride=2,2" },
     { 0, "pool_forward x=129x16x1024x1024:nhwc/f16 y=129x16x1023x1023:nhwc/f16 mode=max window=2,2",
       "pool_forward x=3x16x16x16:nhwc/f16 y=3x16x15x15:nhwc/f16 mode=max window=2,2" },
+    { 0, "pool_forward x=1x1x46342x46342/f16 mode=max window=2,2",
+      "pool_forward x=1x1x182x182/f16 mode=max window=2,2" },
     { 0, "matmul a=129x4096x32/f16 b=129x32x4096/f16", "matmul a=3x64x32/f16 b=3x32x64/f16" },
     { 0, "matmul a=65537x32768/f16 b=32768x8/f16", "matmul a=129x256/f16 b=256x8/f16" },
     { 0, "matmul a=8x64/f16 b=33554433x64/f16 trans_b=1", "matmul a=8x64/f16 b=1025x64/f16 trans_b=1" },
