@@ -3,10 +3,12 @@
 // kernels_cuda/conv_mma.cu: the gathered matrix product of conv_igemm.cu on tensor cores (mma.sync): f16 and bf16, and
 // f32 rounded to tf32, with sums in f32.
 //
-// Stages   A stage is 64 bytes of depths of every row of A and column of B. A thread keeps one line and loads 32 of its
-//          bytes, two stages in flight: one in registers, one in shared memory, where the four pieces of a line change
-//          places by its number, so that neither the stores nor ldmatrix meet bank conflicts. Depths are decoded into
-//          a table as in conv_igemm.cu.
+// Stages   A stage is 64 bytes of depths of every row of A and column of B, in shared memory, where the four pieces of a
+//          line change places by its number, so that neither the stores nor ldmatrix meet bank conflicts. Depths are
+//          decoded into a table as in conv_igemm.cu.
+// Kernels  conv_mma_pipe, where depths lie side by side in both operands: asynchronous copies of 16 bytes, four threads
+//          a line, several stages in flight. conv_mma, for all layouts: a thread gathers half a line of each side into
+//          registers while the stage before is multiplied. conv_mma_sum adds splits up.
 // Warps    ROWS / DOWN by COLUMNS / ACROSS outputs a warp, in pieces of 16 x 8. A step of 32 bytes of depth is one mma:
 //          16 halves or 8 floats; ldmatrix moves both alike.
 // Limits   As conv_igemm.cu.
@@ -55,109 +57,52 @@ __device__ __forceinline__ void put(uint4 &v, int i, __nv_bfloat16 x)
 }
 __device__ __forceinline__ void put(uint4 &v, int i, float x) { (&v.x)[i] = __float_as_uint(x); }
 
-// What mma reads of it: floats rounded to tf32, halves as they are.
-template <typename T> __device__ __forceinline__ uint4 operand(uint4 v)
+// What mma reads of a fragment: floats rounded to tf32, halves as they are.
+template <typename T> __device__ __forceinline__ void round_operands(word (&r)[4])
 {
     if constexpr (sizeof(T) == 4)
 #pragma unroll
-        for (int i = 0; i < 4; i++) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"((&v.x)[i]) : "f"(__uint_as_float((&v.x)[i])));
-    return v;
+        for (int i = 0; i < 4; i++) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r[i]) : "f"(__uint_as_float(r[i])));
 }
 
-template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_tile {
+// Sixteen bytes from global to shared memory, or zeros, behind the thread's back.
+__device__ __forceinline__ void copy_piece(uint4 *to, const void *from, bool live)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((word)__cvta_generic_to_shared(to)), "l"(from),
+                 "r"(live ? 16 : 0)
+                 : "memory");
+}
+__device__ __forceinline__ void close_stage() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LATER> __device__ __forceinline__ void wait_but_for()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
+}
+
+// Where piece i of line `number` lies: eight lines that are read together meet all banks.
+__device__ __forceinline__ int swizzled(int i, int number) { return i ^ (number / 2 & 3); }
+
+// The outputs of a warp.
+template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_warp {
     static constexpr int THREADS = 32 * DOWN * ACROSS, DEPTH = 64 / sizeof(T), PER = 16 / sizeof(T);
     static constexpr int TABLED = THREADS / DEPTH; // stages of a table
     static constexpr int TM = ROWS / DOWN / 16, TN = COLUMNS / ACROSS / 8;
-    static_assert(THREADS == 2 * ROWS && ROWS == COLUMNS && TN % 2 == 0, "a thread loads half a line of each side");
+    static_assert(TN % 2 == 0, "B is read 16 columns at a time");
 
-    struct buffers {
-        uint4 a[2][ROWS][4], b[2][COLUMNS][4];
-        adn_igemm_depth table[THREADS];
-        adn_igemm_tile t;
-    };
-
-    buffers &s;
-    const adn_conv_igemm_params &p;
-    const T *a, *b;
-    int line, half; // this thread's line, and which half of its 64 bytes
-    int z, y, x;
-    bool a_live, b_live;
-    uint4 av[2], bv[2];
     float sum[TM][TN][4];
 
-    __device__ mma_tile(buffers &shared, const T *a_base, const T *b_base, const adn_conv_igemm_params &params)
-        : s(shared), p(params), sum{}
-    {
-        const adn_igemm_tile &t = s.t;
-        line = threadIdx.x % ROWS;
-        half = threadIdx.x / ROWS;
-        a_live = t.row + line < p.rows;
-        b_live = t.column + line < p.columns;
-        const adn_digits d = adn_igemm_column(b_live ? t.column + line : 0, &p);
-        z = d.z * p.axis[0].column_step + t.f[0].origin;
-        y = d.y * p.axis[1].column_step + t.f[1].origin;
-        x = d.x * p.axis[2].column_step + t.f[2].origin;
-        a = a_base + (t.a_origin + (t.row + line) * p.a_row);
-        b = b_base + (t.group * p.b_group + d.u * p.b_column_u + z * p.axis[0].b + y * p.axis[1].b + x * p.axis[2].b);
-    }
-
-    __device__ void prepare(int k)
-    {
-        const int depth = s.t.depth_begin + k * DEPTH + (int)threadIdx.x;
-        if (k % TABLED != 0) return;
-        if (depth < s.t.depth_end) s.table[threadIdx.x] = adn_igemm_depth_of(depth, &s.t, &p);
-        __syncthreads();
-    }
-
-    __device__ bool inside(const adn_igemm_depth &r) const
-    {
-        return (unsigned)(z + r.z) < (unsigned)p.axis[0].limit && (unsigned)(y + r.y) < (unsigned)p.axis[1].limit &&
-               (unsigned)(x + r.x) < (unsigned)p.axis[2].limit;
-    }
-
-    __device__ void fetch(int k)
-    {
-        const int left = s.t.depth_end - s.t.depth_begin - k * DEPTH;
-        const adn_igemm_depth *row = s.table + k % TABLED * DEPTH;
-#pragma unroll
-        for (int v = 0; v < 2; v++) {
-            const int first = (half * 2 + v) * PER;
-            av[v] = bv[v] = make_uint4(0, 0, 0, 0);
-            if (p.a_vector) {
-                if (a_live && first < left) av[v] = *reinterpret_cast<const uint4 *>(a + row[first].a);
-            } else {
-#pragma unroll
-                for (int i = 0; i < PER; i++)
-                    if (a_live && first + i < left) put(av[v], i, a[row[first + i].a]);
-            }
-            if (p.b_vector) {
-                if (b_live && first < left && inside(row[first]))
-                    bv[v] = *reinterpret_cast<const uint4 *>(b + row[first].b);
-            } else {
-#pragma unroll
-                for (int i = 0; i < PER; i++)
-                    if (b_live && first + i < left && inside(row[first + i])) put(bv[v], i, b[row[first + i].b]);
-            }
-        }
-    }
-
-    // Where piece i of a line lies: eight lines that are read together meet all banks.
-    __device__ static int swizzled(int i, int number) { return i ^ (number / 2 & 3); }
-
-    __device__ void stage(int buffer)
-    {
-#pragma unroll
-        for (int v = 0; v < 2; v++) {
-            const int to = swizzled(half * 2 + v, line);
-            s.a[buffer][line][to] = operand<T>(av[v]);
-            s.b[buffer][line][to] = operand<T>(bv[v]);
-        }
-    }
-
+    __device__ mma_warp() : sum{} {}
     __device__ static int first_row() { return threadIdx.x / 32 / ACROSS * (16 * TM); }
     __device__ static int first_column() { return threadIdx.x / 32 % ACROSS * (8 * TN); }
 
-    __device__ void multiply_stage(int buffer)
+    __device__ static void prepare(adn_igemm_depth *table, int k, const adn_igemm_tile &t, const adn_conv_igemm_params &p)
+    {
+        const int depth = t.depth_begin + k * DEPTH + (int)threadIdx.x;
+        if (k % TABLED != 0) return;
+        if (depth < t.depth_end) table[threadIdx.x] = adn_igemm_depth_of(depth, &t, &p);
+        __syncthreads();
+    }
+
+    __device__ void multiply_stage(const uint4 (&a)[ROWS][4], const uint4 (&b)[COLUMNS][4])
     {
         const int lane = threadIdx.x % 32;
         // Lines of A: 0-7 and 8-15 of a piece, then both again 16 bytes on; of B: 0-7, the same 16 bytes on, then 8-15.
@@ -167,39 +112,25 @@ template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_ti
         for (int step = 0; step < 4; step += 2) {
             word af[TM][4], bf[TN / 2][4];
 #pragma unroll
-            for (int i = 0; i < TM; i++) load_matrices(af[i], &s.a[buffer][a_line + 16 * i][swizzled(step + a_piece, a_line)]);
+            for (int i = 0; i < TM; i++) {
+                load_matrices(af[i], &a[a_line + 16 * i][swizzled(step + a_piece, a_line)]);
+                round_operands<T>(af[i]);
+            }
 #pragma unroll
-            for (int j = 0; j < TN / 2; j++) load_matrices(bf[j], &s.b[buffer][b_line + 16 * j][swizzled(step + b_piece, b_line)]);
+            for (int j = 0; j < TN / 2; j++) {
+                load_matrices(bf[j], &b[b_line + 16 * j][swizzled(step + b_piece, b_line)]);
+                round_operands<T>(bf[j]);
+            }
 #pragma unroll
             for (int i = 0; i < TM; i++)
 #pragma unroll
                 for (int j = 0; j < TN; j++)
-                    multiply(sum[i][j], af[i], bf[j / 2][j % 2 * 2], bf[j / 2][j % 2 * 2 + 1], a);
+                    multiply(sum[i][j], af[i], bf[j / 2][j % 2 * 2], bf[j / 2][j % 2 * 2 + 1], static_cast<const T *>(0));
         }
     }
 
-    __device__ void run(int stages)
+    __device__ void store(const adn_igemm_tile &t, const adn_conv_places &m, float *parts, const adn_conv_igemm_params &p)
     {
-        if (stages > 0) {
-            prepare(0);
-            fetch(0);
-            stage(0);
-            __syncthreads();
-        }
-        for (int k = 0; k < stages; k++) {
-            if (k + 1 < stages) {
-                prepare(k + 1);
-                fetch(k + 1);
-            }
-            multiply_stage(k & 1);
-            if (k + 1 < stages) stage((k & 1) ^ 1);
-            __syncthreads();
-        }
-    }
-
-    __device__ void store(const adn_conv_places &m, float *parts)
-    {
-        const adn_igemm_tile &t = s.t;
         const int lane = threadIdx.x % 32;
         if (p.splits > 1) parts += t.split * p.part + (adn_i64)t.group * p.rows * p.columns;
 #pragma unroll
@@ -219,10 +150,185 @@ template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_ti
     }
 };
 
+// A column of B: coordinates and place of its first element.
+template <typename T> struct mma_column {
+    const T *b;
+    int z, y, x;
+    bool live;
+
+    __device__ void init(const T *base, int column, const adn_igemm_tile &t, const adn_conv_igemm_params &p)
+    {
+        live = column < p.columns;
+        const adn_digits d = adn_igemm_column(live ? column : 0, &p);
+        z = d.z * p.axis[0].column_step + t.f[0].origin;
+        y = d.y * p.axis[1].column_step + t.f[1].origin;
+        x = d.x * p.axis[2].column_step + t.f[2].origin;
+        b = base + (t.group * p.b_group + d.u * p.b_column_u + z * p.axis[0].b + y * p.axis[1].b + x * p.axis[2].b);
+    }
+    __device__ bool inside(const adn_igemm_depth &r, const adn_conv_igemm_params &p) const
+    {
+        return live & ((unsigned)(z + r.z) < (unsigned)p.axis[0].limit) & ((unsigned)(y + r.y) < (unsigned)p.axis[1].limit) &
+               ((unsigned)(x + r.x) < (unsigned)p.axis[2].limit);
+    }
+};
+
+// ---- conv_mma: any layout ----
+
+template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS>
+struct mma_gather : mma_warp<T, ROWS, COLUMNS, DOWN, ACROSS> {
+    typedef mma_warp<T, ROWS, COLUMNS, DOWN, ACROSS> warp;
+    static constexpr int DEPTH = warp::DEPTH, PER = warp::PER;
+    static_assert(warp::THREADS == 2 * ROWS && ROWS == COLUMNS, "a thread loads half a line of each side");
+
+    struct buffers {
+        uint4 a[2][ROWS][4], b[2][COLUMNS][4];
+        adn_igemm_depth table[warp::THREADS];
+        adn_igemm_tile t;
+    };
+
+    buffers &s;
+    const adn_conv_igemm_params &p;
+    const T *a;
+    mma_column<T> column;
+    int line, half; // this thread's line, and which half of its 64 bytes
+    bool a_live;
+    uint4 av[2], bv[2];
+
+    __device__ mma_gather(buffers &shared, const T *a_base, const T *b_base, const adn_conv_igemm_params &params)
+        : s(shared), p(params)
+    {
+        line = threadIdx.x % ROWS;
+        half = threadIdx.x / ROWS;
+        a_live = s.t.row + line < p.rows;
+        a = a_base + (s.t.a_origin + (s.t.row + line) * p.a_row);
+        column.init(b_base, s.t.column + line, s.t, p);
+    }
+
+    __device__ void fetch(int k)
+    {
+        const int left = s.t.depth_end - s.t.depth_begin - k * DEPTH;
+        const adn_igemm_depth *row = s.table + k % warp::TABLED * DEPTH;
+        warp::prepare(s.table, k, s.t, p);
+#pragma unroll
+        for (int v = 0; v < 2; v++) {
+            const int first = (half * 2 + v) * PER;
+            av[v] = bv[v] = make_uint4(0, 0, 0, 0);
+            if (p.a_vector) {
+                if (a_live && first < left) av[v] = *reinterpret_cast<const uint4 *>(a + row[first].a);
+            } else {
+#pragma unroll
+                for (int i = 0; i < PER; i++)
+                    if (a_live && first + i < left) put(av[v], i, a[row[first + i].a]);
+            }
+            if (p.b_vector) {
+                if (first < left && column.inside(row[first], p))
+                    bv[v] = *reinterpret_cast<const uint4 *>(column.b + row[first].b);
+            } else {
+#pragma unroll
+                for (int i = 0; i < PER; i++)
+                    if (first + i < left && column.inside(row[first + i], p)) put(bv[v], i, column.b[row[first + i].b]);
+            }
+        }
+    }
+
+    __device__ void stage(int buffer)
+    {
+#pragma unroll
+        for (int v = 0; v < 2; v++) {
+            const int to = swizzled(half * 2 + v, line);
+            s.a[buffer][line][to] = av[v];
+            s.b[buffer][line][to] = bv[v];
+        }
+    }
+
+    __device__ void run(int stages)
+    {
+        if (stages > 0) {
+            fetch(0);
+            stage(0);
+            __syncthreads();
+        }
+        for (int k = 0; k < stages; k++) {
+            if (k + 1 < stages) fetch(k + 1);
+            this->multiply_stage(s.a[k & 1], s.b[k & 1]);
+            if (k + 1 < stages) stage((k & 1) ^ 1);
+            __syncthreads();
+        }
+    }
+};
+
+// ---- conv_mma_pipe: 16 bytes of depths at a time ----
+
+template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS, int STAGES>
+struct mma_pipe : mma_warp<T, ROWS, COLUMNS, DOWN, ACROSS> {
+    typedef mma_warp<T, ROWS, COLUMNS, DOWN, ACROSS> warp;
+    static constexpr int DEPTH = warp::DEPTH, PER = warp::PER, APART = warp::THREADS / 4;
+    static constexpr int LA = ROWS / APART, LB = COLUMNS / APART; // lines of a thread
+
+    struct buffers {
+        uint4 a[STAGES][ROWS][4], b[STAGES][COLUMNS][4];
+        adn_igemm_depth table[warp::THREADS];
+        adn_igemm_tile t;
+    };
+    static_assert(sizeof(buffers) <= STAGES * (ROWS + COLUMNS) * 64 + warp::THREADS * 32 + 256, "as the host asks for");
+
+    buffers &s;
+    const adn_conv_igemm_params &p;
+    const T *a;
+    mma_column<T> column[LB];
+    int line, piece; // of the thread's first line; the others follow APART lines on
+
+    __device__ mma_pipe(buffers &shared, const T *a_base, const T *b_base, const adn_conv_igemm_params &params)
+        : s(shared), p(params)
+    {
+        line = threadIdx.x / 4;
+        piece = threadIdx.x % 4;
+        a = a_base + (s.t.a_origin + (s.t.row + line) * p.a_row);
+#pragma unroll
+        for (int i = 0; i < LB; i++) column[i].init(b_base, s.t.column + line + i * APART, s.t, p);
+    }
+
+    // The copies of stage k; none behind the end, but a group is closed in any case.
+    __device__ void issue(int k, int stages)
+    {
+        if (k < stages) {
+            const int slot = k % STAGES, to = swizzled(piece, line); // APART is a multiple of 8
+            const bool live = k * DEPTH + piece * PER < s.t.depth_end - s.t.depth_begin;
+            warp::prepare(s.table, k, s.t, p);
+            const adn_igemm_depth r = s.table[k % warp::TABLED * DEPTH + piece * PER];
+#pragma unroll
+            for (int i = 0; i < LA; i++) {
+                const bool there = live && s.t.row + line + i * APART < p.rows;
+                copy_piece(&s.a[slot][line + i * APART][to], there ? a + (i * APART * p.a_row + r.a) : a, there);
+            }
+#pragma unroll
+            for (int i = 0; i < LB; i++) {
+                const bool there = live & column[i].inside(r, p);
+                copy_piece(&s.b[slot][line + i * APART][to], there ? column[i].b + r.b : a, there);
+            }
+        }
+        close_stage();
+    }
+
+    __device__ void run(int stages)
+    {
+        for (int k = 0; k < STAGES - 1; k++) issue(k, stages);
+        for (int k = 0; k < stages; k++) {
+            wait_but_for<STAGES - 2>();
+            __syncthreads();
+            issue(k + STAGES - 1, stages);
+            this->multiply_stage(s.a[k % STAGES], s.b[k % STAGES]);
+        }
+        wait_but_for<0>();
+    }
+};
+
+// ---- kernels ----
+
 template <typename T, typename Tile, int ROWS, int COLUMNS>
-__device__ void conv_mma(const T *a, const T *b, const adn_conv_places &m, float *parts, const adn_conv_igemm_params &p)
+__device__ void conv_mma(typename Tile::buffers &buffers, const T *a, const T *b, const adn_conv_places &m, float *parts,
+                         const adn_conv_igemm_params &p)
 {
-    __shared__ alignas(16) typename Tile::buffers buffers;
     for (unsigned number = blockIdx.x; number < (unsigned)p.tiles; number += gridDim.x) {
         __syncthreads();
         if (threadIdx.x == 0) buffers.t = adn_igemm_tile_of(number, ROWS, COLUMNS, &p);
@@ -230,7 +336,7 @@ __device__ void conv_mma(const T *a, const T *b, const adn_conv_places &m, float
         Tile tile(buffers, a, b, p);
         const int depth = p.e.alpha == 0.0f ? 0 : buffers.t.depth_end - buffers.t.depth_begin;
         tile.run(depth > 0 ? (depth + Tile::DEPTH - 1) / Tile::DEPTH : 0);
-        tile.store(m, parts);
+        tile.store(buffers.t, m, parts, p);
     }
 }
 
@@ -238,9 +344,20 @@ __device__ void conv_mma(const T *a, const T *b, const adn_conv_places &m, float
     extern "C" __global__ void __launch_bounds__(block, 512 / block)                                                   \
         name(const T *a, const T *b, ADN_PLACES, float *parts, const __grid_constant__ adn_conv_igemm_params p)        \
     {                                                                                                                  \
-        typedef mma_tile<T, rows, columns, down, across> tile;                                                         \
-        static_assert(tile::THREADS == block && tile::DEPTH == depth, "constants of the row");                         \
-        conv_mma<T, tile, rows, columns>(a, b, adn_conv_places{ bias, z, scales, y }, parts, p);                       \
+        typedef mma_gather<T, rows, columns, down, across> tile;                                                       \
+        static_assert(tile::warp::THREADS == block && tile::DEPTH == depth, "constants of the row");                   \
+        __shared__ alignas(16) tile::buffers buffers;                                                                  \
+        conv_mma<T, tile, rows, columns>(buffers, a, b, adn_conv_places{ bias, z, scales, y }, parts, p);              \
+    }
+#define ADN_ENTRY_conv_mma_pipe(name, T, block, rows, columns, depth, down, across, stages)                            \
+    extern "C" __global__ void __launch_bounds__(block, 512 / block)                                                   \
+        name(const T *a, const T *b, ADN_PLACES, float *parts, const __grid_constant__ adn_conv_igemm_params p)        \
+    {                                                                                                                  \
+        typedef mma_pipe<T, rows, columns, down, across, stages> tile;                                                 \
+        static_assert(tile::warp::THREADS == block && tile::DEPTH == depth, "constants of the row");                   \
+        extern __shared__ uint4 dynamic[];                                                                             \
+        conv_mma<T, tile, rows, columns>(*reinterpret_cast<tile::buffers *>(dynamic), a, b,                            \
+                                         adn_conv_places{ bias, z, scales, y }, parts, p);                             \
     }
 #define ADN_ENTRY_conv_mma_sum(name, T, block, a, b, c, d, e, f) ADN_CONV_SUM(name, T, block)
 #include "../common/engines/conv_mma.variants"
