@@ -109,6 +109,11 @@ static bool reads_nothing(const struct adn_oracle *o)
     return true;
 }
 
+static bool selects(int reduce_mode)
+{
+    return reduce_mode == ANYDNN_REDUCE_MAX || reduce_mode == ANYDNN_REDUCE_MIN || reduce_mode == ANYDNN_REDUCE_AMAX;
+}
+
 static enum kind kind_of(const struct adn_oracle *o)
 {
     const union adn_desc *desc = &o->problem.desc;
@@ -117,7 +122,7 @@ static enum kind kind_of(const struct adn_oracle *o)
     case ANYDNN_OP_POOL_FORWARD:
         return desc->pool.mode == ANYDNN_POOL_MAX ? RELATIVE : SUMS;
     case ANYDNN_OP_REDUCE:
-        return desc->reduce.mode == ANYDNN_REDUCE_MAX ? RELATIVE : SUMS;
+        return selects(desc->reduce.mode) ? RELATIVE : SUMS;
     case ANYDNN_OP_ACTIVATION_FORWARD:
     case ANYDNN_OP_ACTIVATION_BACKWARD:
     case ANYDNN_OP_SOFTMAX_FORWARD:
@@ -361,6 +366,9 @@ anydnn_status adn_bounds_begin(struct adn_bounds *b, const struct adn_oracle *o)
     }
     if (o->problem.def->op == ANYDNN_OP_ADAM) b->growth = 16;
     if (is_epilogue_op(o->problem.def->op)) convolution_bounds(b);
+    /* Each square may be flushed below 2^-126: a sum of them may be off by d of these, a root by the root of that. */
+    if (b->kind == SUMS && o->problem.def->op == ANYDNN_OP_REDUCE && o->problem.desc.reduce.mode == ANYDNN_REDUCE_NORM2)
+        b->floor = b->alpha * sqrt(depth) * 0x1p-63 / U;
     if (b->kind != RELATIVE) return ANYDNN_OK;
     relative(b, 4, 0);
     if (reads_nothing(o)) return ANYDNN_OK;

@@ -75,7 +75,9 @@ static double sample(const struct trial *t, const struct operand *o, int64_t i)
     const bool max_pool =
         (op == ANYDNN_OP_POOL_FORWARD || op == ANYDNN_OP_POOL_BACKWARD) && t->op.pool.mode == ANYDNN_POOL_MAX;
     const bool max_reduce =
-        (op == ANYDNN_OP_REDUCE || op == ANYDNN_OP_REDUCE_BACKWARD) && t->op.reduce.mode == ANYDNN_REDUCE_MAX;
+        (op == ANYDNN_OP_REDUCE || op == ANYDNN_OP_REDUCE_BACKWARD) &&
+        (t->op.reduce.mode == ANYDNN_REDUCE_MAX || t->op.reduce.mode == ANYDNN_REDUCE_MIN ||
+         t->op.reduce.mode == ANYDNN_REDUCE_AMAX);
     const bool half = value_roundoff(o->tensor.dtype) > ldexp(1, -20);
 
     if (o->role == ANYDNN_LABELS) return label(t, i, bits);

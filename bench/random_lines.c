@@ -527,9 +527,9 @@ static void make_binary(struct maker *m, int op)
 
 static void make_reduce(struct maker *m, int op)
 {
-    static const char *const modes[] = { "sum", "mean", "max" };
+    static const char *const modes[] = { "sum", "mean", "max", "min", "amax", "norm1", "norm2" };
     const char *dtype = draw_dtype(m);
-    const int mode = draw(m, 3);
+    const int mode = draw(m, op == ANYDNN_OP_REDUCE ? 7 : 3);
     struct shape x, y;
     unsigned axes;
     int i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kernels_cl/reduce.cl: sums and maxima over any axes, sums of gradient expressions, and the backward pass of the
- * maximum. Parameters: common/engines/reduce_params.h. Constants: a width of a unit, b 0 sum or 1 maximum, c terms,
- * d the kernel of a program.
+ * kernels_cl/reduce.cl: sums, maxima, minima and norms over any axes, sums of gradient expressions, and the backward
+ * pass of the maximum. Parameters: common/engines/reduce_params.h. Constants: a width of a unit, b 0 sum or 1 maximum,
+ * c terms, d the kernel of a program.
  *
  * Stages as in kernels_cuda/reduce.cu: a team of work items (team.clh) takes one segment of one row; each work item
  * joins every parts-th unit, in partial sums of 64 terms and sums of 64 of those; the team joins its work items along a
@@ -23,6 +23,11 @@
 #define JOIN(a, b) larger(a, b)
 #define JOIN_LANES adn_max_nan
 ADN_FN ADN_VF larger(ADN_VF a, ADN_VF b) { return ((a > b) | isnan(a)) ? a : b; }
+#if ADN_WIDTH > 1
+#define WITH_SIGN(v, keep, flip) ADN_CAT(as_float, ADN_WIDTH)((ADN_CAT(as_uint, ADN_WIDTH)(v) & (keep)) ^ (flip))
+#else
+#define WITH_SIGN(v, keep, flip) as_float((as_uint(v) & (keep)) ^ (flip))
+#endif
 #endif
 
 #if ADN_WIDTH > 1
@@ -46,6 +51,8 @@ ADN_FN ADN_VF term_of(adn_i32 term, ADN_VF v, ADN_VF a, ADN_VF b)
     case ADN_TERM_MAX_B: return FIRST_WINS(a, b) ? zero : v;
     case ADN_TERM_MIN_A: return FIRST_WINS(-a, -b) ? v : zero;
     case ADN_TERM_MIN_B: return FIRST_WINS(-a, -b) ? zero : v;
+    case ADN_TERM_MAGNITUDE: return fabs(v);
+    case ADN_TERM_SQUARE: return v * v;
     default: return v;
     }
 }
@@ -63,6 +70,16 @@ ADN_FN void store_new(__global uchar *out, adn_i32 dtype, adn_i64 i, float v)
     if (dtype == 1) ADN_STORE_F32((__global float *)out, i, v);
     else if (dtype == 2) ADN_STORE_F16((__global half *)out, i, v);
     else ADN_STORE_BF16((__global ushort *)out, i, v);
+}
+
+ADN_FN float finished(adn_i32 finish, float v)
+{
+    switch (finish) {
+    case ADN_FINISH_NEGATE: return -v;
+    case ADN_FINISH_POSITIVE: return v < 0.0f ? 0.0f : v;
+    case ADN_FINISH_ROOT: return sqrt(v);
+    default: return v;
+    }
 }
 
 ADN_KERNEL(reduce)(ADN_IN(v), ADN_IN(a), ADN_IN(b), ADN_OUT(out), struct adn_reduce_params p)
@@ -102,6 +119,9 @@ ADN_KERNEL(reduce)(ADN_IN(v), ADN_IN(a), ADN_IN(b), ADN_OUT(out), struct adn_red
                     z = SPLAT_OR_PACK(b, from_b + ADN_ITEM_OFFSET(p.walk, p.stride[2].stride, i), p.splat & 4);
                 x = term_of(p.term, x, y, z);
 #endif
+#if ADN_C1 == 1
+                x = WITH_SIGN(x, p.keep, p.flip);
+#endif
                 part = JOIN(part, x);
             }
             middle = JOIN(middle, part);
@@ -130,7 +150,7 @@ ADN_KERNEL(reduce)(ADN_IN(v), ADN_IN(a), ADN_IN(b), ADN_OUT(out), struct adn_red
                 const adn_i64 at = to + k * p.out_lane;
                 float result = lane[k];
                 if (p.last) {
-                    result = p.skip ? 0.0f : p.alpha * (result / p.divisor);
+                    result = p.skip ? 0.0f : p.alpha * finished(p.finish, result / p.divisor);
                     if (p.beta != 0.0f) result += p.beta * load_old(out, p.out_dtype, at);
                 }
                 store_new(out, p.out_dtype, at, result);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels_cuda/reduce.cu: sums and maxima over any axes, sums of gradient expressions, and the backward pass of the
-// maximum. Parameters: common/engines/reduce_params.h.
+// kernels_cuda/reduce.cu: sums, maxima, minima and norms over any axes, sums of gradient expressions, and the
+// backward pass of the maximum. Parameters: common/engines/reduce_params.h.
 //
 // Stages of reduce: a team of threads (team.cuh) takes one segment of one row; each thread joins every parts-th unit of
 // V elements, in partial sums of 64 terms and sums of 64 of those, so that long rows stay accurate; the team joins its
@@ -32,6 +32,8 @@ __device__ __forceinline__ void apply_term(int term, float (&v)[V], const float 
     case ADN_TERM_MAX_B: ADN_TERMS(first_wins(a[k], b[k]) ? 0.0f : v[k]);
     case ADN_TERM_MIN_A: ADN_TERMS(first_wins(-a[k], -b[k]) ? v[k] : 0.0f);
     case ADN_TERM_MIN_B: ADN_TERMS(first_wins(-a[k], -b[k]) ? 0.0f : v[k]);
+    case ADN_TERM_MAGNITUDE: ADN_TERMS(fabsf(v[k]));
+    case ADN_TERM_SQUARE: ADN_TERMS(v[k] * v[k]);
     default: break;
     }
 }
@@ -55,6 +57,16 @@ __device__ __forceinline__ void load_term(const inputs<T> &in, adn_i64 i, const 
         if (p.inputs > 2) adn_load_pack<T, V>(in.at[2], at[2], p.splat & 4, b);
         apply_term<V>(p.term, v, a, b);
     }
+}
+
+// Only maxima have elements whose signs change; a sum must not pay for that.
+template <typename OP> struct signs_change { static const bool value = false; };
+template <> struct signs_change<adn_op_max> { static const bool value = true; };
+
+template <int V> __device__ __forceinline__ void change_signs(float (&v)[V], const adn_reduce_params &p)
+{
+#pragma unroll
+    for (int k = 0; k < V; k++) v[k] = __uint_as_float((__float_as_uint(v[k]) & p.keep) ^ p.flip);
 }
 
 // ---------------------------------------------------------------- joining --------------------------------------------
@@ -94,6 +106,7 @@ __device__ __forceinline__ typename lanes_of<OP, V>::value join_items(const inpu
         for (; first < stop; first += step) {
             typename L::value v;
             load_term<T, V, TERMS, FLAT>(in, first, p, v.at);
+            if (signs_change<OP>::value) change_signs<V>(v.at, p);
             part = L::join(part, v);
         }
         middle = L::join(middle, part);
@@ -121,11 +134,21 @@ __device__ __forceinline__ typename lanes_of<OP, V>::value join_row(const T *v, 
     return join_items<T, V, OP, TERMS, false>(in, first, end, step, p);
 }
 
+__device__ __forceinline__ float finished(adn_i32 finish, float v)
+{
+    switch (finish) {
+    case ADN_FINISH_NEGATE: return -v;
+    case ADN_FINISH_POSITIVE: return v < 0.0f ? 0.0f : v;
+    case ADN_FINISH_ROOT: return sqrtf(v);
+    default: return v;
+    }
+}
+
 __device__ __forceinline__ void store_result(void *out, adn_i64 i, float v, const adn_reduce_params &p)
 {
     float result[1] = { v }, old[1];
     if (p.last) {
-        result[0] = p.skip ? 0.0f : p.alpha * (v / p.divisor);
+        result[0] = p.skip ? 0.0f : p.alpha * finished(p.finish, v / p.divisor);
         if (p.beta != 0.0f) {
             adn_load_pack_any<1>(out, p.out_dtype, i, false, old);
             result[0] += p.beta * old[0];

@@ -11,22 +11,58 @@ struct reduce_job {
     double alpha, beta, scale;
 };
 
+static bool selects(int mode)
+{
+    return mode == ANYDNN_REDUCE_MAX || mode == ANYDNN_REDUCE_MIN || mode == ANYDNN_REDUCE_AMAX;
+}
+
+/* What an element counts as; the minimum is the maximum of negatives. */
+static double term_of(int mode, double v)
+{
+    switch (mode) {
+    case ANYDNN_REDUCE_MIN:
+        return -v;
+    case ANYDNN_REDUCE_AMAX:
+    case ANYDNN_REDUCE_NORM1:
+        return fabs(v);
+    case ANYDNN_REDUCE_NORM2:
+        return v * v;
+    default:
+        return v;
+    }
+}
+
+static double finish(const struct reduce_job *job, double joined)
+{
+    switch (job->mode) {
+    case ANYDNN_REDUCE_MEAN:
+        return joined / (double)job->inner.count;
+    case ANYDNN_REDUCE_MIN:
+        return -joined;
+    case ANYDNN_REDUCE_NORM2:
+        return sqrt(joined);
+    default:
+        return joined;
+    }
+}
+
 static double reduce_part(const struct reduce_job *job, int64_t at)
 {
-    double result = job->mode == ANYDNN_REDUCE_MAX ? -INFINITY : 0;
+    const bool select = selects(job->mode);
+    double result = select && job->mode != ANYDNN_REDUCE_AMAX ? -INFINITY : 0;
     struct adn_rows r;
     int64_t i;
     for (adn_rows_begin(&r, &job->inner, 0, job->inner.count); r.run; adn_rows_next(&r))
         for (i = 0; i < r.run; i++) {
-            const double v = adn_get(&job->x, at + r.at[0] + i * r.step[0]);
-            if (job->mode != ANYDNN_REDUCE_MAX)
+            const double v = term_of(job->mode, adn_get(&job->x, at + r.at[0] + i * r.step[0]));
+            if (!select)
                 result += v;
             else if (v > result || v != v)
                 result = v;
             else if (result != result)
                 return result;
         }
-    return job->mode == ANYDNN_REDUCE_MEAN ? result / (double)job->inner.count : result;
+    return finish(job, result);
 }
 
 static void reduce_range(void *argument, int64_t first, int64_t last)
@@ -50,7 +86,7 @@ static void reduce(anydnn_stream *stream, struct reduce_job *job)
         return;
     }
     adn_walk_views(&job->outer, job->y.t, kept, false, 2, views);
-    adn_walk_views(&job->inner, job->x.t, ~kept, job->mode == ANYDNN_REDUCE_MAX, 1, views);
+    adn_walk_views(&job->inner, job->x.t, ~kept, selects(job->mode), 1, views);
     adn_pool_for(adn_stream_pool(stream), job->outer.count, 20 + 2 * (double)job->inner.count, reduce_range, job);
 }
 

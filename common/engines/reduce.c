@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * common/engines/reduce.c: engine `reduce`: everything that joins elements over axes: sum, mean and maximum, the bias
- * gradient of convolutions, the gradients of binary operations summed over broadcast axes, and the backward pass of the
- * maximum. Rows (outputs) are shared out to teams of threads (team_params.h); where there are few and long rows, these
- * are cut into segments whose results a second launch joins (workspace: 4 bytes for each; without workspace one launch
- * does it all). No atomics: the order of every sum is fixed by the plan.
+ * common/engines/reduce.c: engine `reduce`: everything that joins elements over axes: sums, means, maxima, minima and
+ * norms, the bias gradient of convolutions, the gradients of binary operations summed over broadcast axes, and the
+ * backward pass of the maximum. Rows (outputs) are shared out to teams of threads (team_params.h); where there are few
+ * and long rows, these are cut into segments whose results a second launch joins (workspace: 4 bytes for each; without
+ * workspace one launch does it all). No atomics: the order of every sum is fixed by the plan.
  * Limits: f32, f16, bf16. */
 #include "plan_team.h"
 #include "reduce_params.h"
@@ -17,6 +17,7 @@ static const struct adn_variant variants[] = {
 #undef ADN_VARIANT
 };
 enum { VARIANTS = sizeof variants / sizeof variants[0], BLOCK = 256, MAX_SEGMENTS = 1024 };
+static const adn_u32 SIGN = 0x80000000u;
 
 /* One reduction: out = join over `axes` of the term of the inputs. */
 struct job {
@@ -25,6 +26,8 @@ struct job {
     int term;    /* enum adn_reduce_term */
     bool maximum;
     double divisor;
+    int finish;          /* enum adn_reduce_finish */
+    adn_u32 clear, flip; /* sign bits of elements, of maxima */
 };
 
 /* Its layout: tensors of the walks are the inputs, then the output. */
@@ -166,6 +169,8 @@ static void add_finish(const struct adn_problem *p, const struct adn_device *dev
     q.inputs = 1;
     q.out_dtype = adn_tensor(p, job->out)->dtype;
     q.divisor = (float)job->divisor;
+    q.finish = job->finish;
+    q.keep = ~0u;
     step = adn_add_step(plan, find("reduce", ANYDNN_F32, 1, job->maximum, 0), grid_of(&q, device), &q, sizeof q);
     adn_step_workspace(step, offset);
     adn_step_null(step);
@@ -227,6 +232,8 @@ static bool add_job(const struct adn_problem *p, const struct adn_device *device
     cut(&q, outputs.count, workspace_left(p, plan), device);
     q.term = job->term, q.inputs = job->inputs;
     q.divisor = (float)job->divisor;
+    q.finish = job->finish;
+    q.keep = ~job->clear, q.flip = job->flip;
     q.last = q.segments == 1;
     q.out_dtype = q.last ? r.tensor[job->inputs]->dtype : ANYDNN_F32;
     if (q.last) {
@@ -249,9 +256,14 @@ static bool add_job(const struct adn_problem *p, const struct adn_device *device
 static bool plan_reduce(const struct adn_problem *p, const struct adn_device *device, struct adn_engine_plan *plan,
                         struct adn_refusal *why)
 {
-    struct job job = { { ANYDNN_X }, 1, ANYDNN_Y, ADN_TERM_VALUE, false, 1.0 };
-    job.maximum = p->desc.reduce.mode == ANYDNN_REDUCE_MAX;
-    if (p->desc.reduce.mode == ANYDNN_REDUCE_MEAN) {
+    struct job job = { .role = { ANYDNN_X }, .inputs = 1, .out = ANYDNN_Y, .divisor = 1.0 };
+    const int mode = p->desc.reduce.mode;
+    job.maximum = mode == ANYDNN_REDUCE_MAX || mode == ANYDNN_REDUCE_MIN || mode == ANYDNN_REDUCE_AMAX;
+    if (mode == ANYDNN_REDUCE_MIN) job.flip = SIGN, job.finish = ADN_FINISH_NEGATE;
+    if (mode == ANYDNN_REDUCE_AMAX) job.clear = SIGN, job.finish = ADN_FINISH_POSITIVE;
+    if (mode == ANYDNN_REDUCE_NORM1) job.term = ADN_TERM_MAGNITUDE;
+    if (mode == ANYDNN_REDUCE_NORM2) job.term = ADN_TERM_SQUARE, job.finish = ADN_FINISH_ROOT;
+    if (mode == ANYDNN_REDUCE_MEAN) {
         const anydnn_tensor *x = adn_tensor(p, ANYDNN_X);
         int i;
         for (i = 0; i < x->ndim; i++)
@@ -263,7 +275,7 @@ static bool plan_reduce(const struct adn_problem *p, const struct adn_device *de
 /* The term of da or db; inputs behind dy by what the term reads. */
 static struct job gradient(const struct adn_problem *p, bool of_a)
 {
-    struct job job = { { ANYDNN_DY }, 1, of_a ? ANYDNN_DA : ANYDNN_DB, ADN_TERM_VALUE, false, 1.0 };
+    struct job job = { .role = { ANYDNN_DY }, .inputs = 1, .out = of_a ? ANYDNN_DA : ANYDNN_DB, .divisor = 1.0 };
     switch (p->desc.binary.mode) {
     case ANYDNN_ADD: break;
     case ANYDNN_SUB: job.term = of_a ? ADN_TERM_VALUE : ADN_TERM_NEGATIVE; break;
@@ -330,7 +342,7 @@ static bool plan_max_backward(const struct adn_problem *p, const struct adn_devi
 static bool plan_any(const struct adn_problem *p, const struct adn_device *device, const char *params,
                      struct adn_engine_plan *plan, struct adn_refusal *why)
 {
-    const struct job bias = { { ANYDNN_DY }, 1, ANYDNN_DBIAS, ADN_TERM_VALUE, false, 1.0 };
+    const struct job bias = { .role = { ANYDNN_DY }, .inputs = 1, .out = ANYDNN_DBIAS, .divisor = 1.0 };
     (void)params;
     if (device->info.max_block_threads < BLOCK)
         return adn_refuse(why, ANYDNN_REASON_DEVICE, 0, "block", device->info.max_block_threads, BLOCK,

@@ -18,7 +18,17 @@ enum adn_reduce_term {
     ADN_TERM_MAX_A,    /* v where a >= b or a is NaN, else 0 */
     ADN_TERM_MAX_B,    /* v elsewhere */
     ADN_TERM_MIN_A,
-    ADN_TERM_MIN_B
+    ADN_TERM_MIN_B,
+    ADN_TERM_MAGNITUDE, /* |v| */
+    ADN_TERM_SQUARE     /* v * v */
+};
+
+/* What becomes of a joined row: the last step's business. */
+enum adn_reduce_finish {
+    ADN_FINISH_VALUE,
+    ADN_FINISH_NEGATE,   /* the minimum is the maximum of negatives */
+    ADN_FINISH_POSITIVE, /* at least 0: the largest magnitude of nothing */
+    ADN_FINISH_ROOT
 };
 
 struct adn_reduce_params { /* memories: v, a, b, out */
@@ -32,9 +42,11 @@ struct adn_reduce_params { /* memories: v, a, b, out */
     adn_i32 term;        /* enum adn_reduce_term */
     adn_i32 inputs;      /* 1..3 */
     adn_i32 out_dtype;   /* 1 f32, 2 f16, 3 bf16 */
-    adn_i32 last;        /* 1: out = alpha * (join / divisor) + beta * out */
+    adn_i32 last;        /* 1: out = alpha * finish(join / divisor) + beta * out */
+    adn_i32 finish;      /* enum adn_reduce_finish */
     adn_i32 skip;        /* 1: alpha is 0: inputs are not read and the result counts as 0 */
     float alpha, beta, divisor;
+    adn_u32 keep, flip; /* maxima: elements enter as bits & keep ^ flip, to be made positive or negated */
 };
 
 struct adn_reduce_max_backward_params { /* memories: x, dy, dx */

@@ -112,7 +112,7 @@ const struct adn_op_def adn_op_binary_backward = { ANYDNN_OP_BINARY_BACKWARD, "b
 
 /* ---- reduce ---- */
 
-static const char *const reduce_names[] = { "sum", "mean", "max", NULL };
+static const char *const reduce_names[] = { "sum", "mean", "max", "min", "amax", "norm1", "norm2", NULL };
 static const struct adn_key_def reduce_keys[] = {
     { "mode", ADN_KEY_ENUM, offsetof(anydnn_reduce, mode), reduce_names },
     { "axes", ADN_KEY_AXES, offsetof(anydnn_reduce, axes), NULL },
@@ -121,7 +121,7 @@ static const struct adn_key_def reduce_keys[] = {
 
 static anydnn_status check_reduce_axes(anydnn_reduce *r, int ndim)
 {
-    ADN_TRY(adn_need_range("mode", r->mode, ANYDNN_REDUCE_SUM, ANYDNN_REDUCE_MAX));
+    ADN_TRY(adn_need_range("mode", r->mode, ANYDNN_REDUCE_SUM, ANYDNN_REDUCE_NORM2));
     if (r->axes == 0) r->axes = (1u << ndim) - 1u;
     if (r->axes >> ndim)
         return adn_fail(ANYDNN_INVALID, "axes is 0x%x for a tensor of %d dims; accepted: bits 0 to %d", r->axes, ndim,
@@ -152,6 +152,9 @@ static anydnn_status check_reduce_backward(struct adn_problem *p)
     const anydnn_tensor *full = x ? x : dx;
     int i;
     ADN_TRY(check_reduce_axes(&p->desc.reduce, dy->ndim));
+    if (p->desc.reduce.mode > ANYDNN_REDUCE_MAX)
+        return adn_fail(ANYDNN_INVALID, "mode is %s; reduce_backward accepts sum, mean and max",
+                        reduce_names[p->desc.reduce.mode]);
     ADN_TRY(adn_need_dtype(p, ANYDNN_DY, ADN_FLOATS));
     ADN_TRY(adn_need_same_dtype(p, ANYDNN_X, ANYDNN_DY));
     ADN_TRY(adn_need_ndim(p, ANYDNN_X, dy->ndim, dy->ndim));

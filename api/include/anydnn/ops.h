@@ -313,13 +313,21 @@ typedef struct anydnn_binary {
 
 /* ---------------------------------------------------------------- reduce -------------------------------------- */
 
-typedef enum anydnn_reduce_mode { ANYDNN_REDUCE_SUM = 0, ANYDNN_REDUCE_MEAN = 1, ANYDNN_REDUCE_MAX = 2 } anydnn_reduce_mode;
+typedef enum anydnn_reduce_mode {
+    ANYDNN_REDUCE_SUM = 0, ANYDNN_REDUCE_MEAN = 1, ANYDNN_REDUCE_MAX = 2,
+    ANYDNN_REDUCE_MIN = 3,
+    ANYDNN_REDUCE_AMAX = 4,  /* largest |x| */
+    ANYDNN_REDUCE_NORM1 = 5, /* sum of |x| */
+    ANYDNN_REDUCE_NORM2 = 6  /* root of the sum of x^2 */
+} anydnn_reduce_mode;
 
 /* Reduction of x over a set of axes; y has the dims of x with 1 in the reduced axes. Over no elements: sum 0, mean
- * NaN, max -inf. NaN wins in max. cudnnReduceTensor; ONNX ReduceSum, ReduceMean, ReduceMax (keepdims 1).
+ * NaN, max -inf, min +inf, amax and norms 0. NaN wins in max, min and amax. Squares are summed in f32 (f64 for f64):
+ * no f16 overflows there, but magnitudes beyond 2^63 do. cudnnReduceTensor; ONNX ReduceSum, ReduceMean, ReduceMax,
+ * ReduceMin, ReduceL1, ReduceL2 (keepdims 1).
  *   REDUCE           in x; out y (scaled)
  *   REDUCE_BACKWARD  in dy, x [max only]; out dx (scaled): sum dy; mean dy / count; max dy at the first largest
- *                    element in row-major order, 0 elsewhere
+ *                    element in row-major order, 0 elsewhere; the other modes are INVALID
  * Scalars: alpha, beta. */
 typedef struct anydnn_reduce {
     uint32_t struct_size;
