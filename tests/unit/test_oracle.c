@@ -205,6 +205,8 @@ static const char *const lines[] = {
     "binary_backward a=4x5x7%s b=1x5x1%s dy=4x5x7%s da=4x5x7%s db=1x5x1%s mode=mul",
     "reduce x=5x7x9%s mode=mean axes=0,2",
     "reduce x=5x7x9%s mode=max",
+    "reduce x=5x7x9%s mode=amax axes=1",
+    "reduce x=5x7x9%s mode=norm2 axes=0,2",
     "reduce_backward dy=5x1x9%s x=5x7x9%s dx=5x7x9%s mode=max axes=1",
     "copy x=5x7%s y=5x7:s1,5/f32",
     "copy x=5x7%s y=5x7/i8 alpha=3.3",

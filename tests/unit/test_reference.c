@@ -190,9 +190,16 @@ static void reductions_and_optimisers(void)
 {
     set(ANYDNN_X, 4, (const double[]){ 1, NAN, 3, 4 });
     expect("reduce x=2x2/f64 mode=max axes=1", ANYDNN_Y, 2, (const double[]){ NAN, 4 });
+    expect("reduce x=2x2/f64 mode=min axes=1", ANYDNN_Y, 2, (const double[]){ NAN, 3 });
+    expect("reduce x=2x2/f64 mode=amax axes=1", ANYDNN_Y, 2, (const double[]){ NAN, 4 });
+    expect("reduce x=2x2/f64 mode=norm1 axes=1", ANYDNN_Y, 2, (const double[]){ NAN, 7 });
+    expect("reduce x=2x2/f64 mode=norm2 axes=1", ANYDNN_Y, 2, (const double[]){ NAN, 5 });
     expect("reduce x=2x0/f64 mode=mean axes=1", ANYDNN_Y, 2, (const double[]){ NAN, NAN });
     expect("reduce x=2x0/f64 mode=sum axes=1", ANYDNN_Y, 2, (const double[]){ 0, 0 });
     expect("reduce x=2x0/f64 mode=max axes=1", ANYDNN_Y, 2, (const double[]){ -INFINITY, -INFINITY });
+    expect("reduce x=2x0/f64 mode=min axes=1", ANYDNN_Y, 2, (const double[]){ INFINITY, INFINITY });
+    expect("reduce x=2x0/f64 mode=amax axes=1", ANYDNN_Y, 2, (const double[]){ 0, 0 });
+    expect("reduce x=2x0/f64 mode=norm2 axes=1", ANYDNN_Y, 2, (const double[]){ 0, 0 });
     set(ANYDNN_PARAM, 1, (const double[]){ 1 }), set(ANYDNN_GRAD, 1, (const double[]){ 0.5 }), set(ANYDNN_MOMENT1, 1, (const double[]){ 2 });
     expect("sgd param=1/f64 grad=1/f64 moment1=1/f64 lr=0.125 momentum=0.5", ANYDNN_PARAM, 1, (const double[]){ 1 - 0.125 * 1.5 });
     /* The first step of Adam moves by lr, whatever the gradient's size. */
