@@ -249,13 +249,11 @@ static anydnn_status take_workspace(const anydnn_plan *plan, const anydnn_stream
     return ANYDNN_OK;
 }
 
-/* Values that no binding gives: the operation's defaults (those that depend on its mode were put into the problem). */
+/* Values that no binding gives: the operation's defaults, whatever the plan was made with. */
 static void default_scalars(const struct adn_problem *p, struct adn_arguments *arguments)
 {
     int i;
-    for (i = 0; i < p->slots; i++)
-        arguments->scalar[i] = p->def->roles[i].role == ANYDNN_COEF && !p->operand[i].present ? p->operand[i].value
-                                                                                             : p->def->roles[i].value;
+    for (i = 0; i < p->slots; i++) arguments->scalar[i] = p->operand[i].otherwise;
 }
 
 anydnn_status adn_plan_enqueue(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments)

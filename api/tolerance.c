@@ -4,7 +4,8 @@
  * A device computes in f32 (u = 2^-24, one rounding) and rounds once to the dtype of the output. On top of that
  * rounding: sums       d terms whose magnitudes add up to S, in any order in f32: off by at most d*u*S, and as rounding
  * errors are as good as random, by sqrt(d)*u*S. growth = 8 + sqrt(d), where 8 stands for the roundings of products,
- * scaling, bias and transforms around the sum. S is the reference's result on magnitudes, so cancellation in the data
+ * scaling, bias and transforms around the sum; where all factors of a sum are repeated by stride 0, r times, errors of
+ * equal terms add up one way and growth = 8 + sqrt(d r). S is the reference's result on magnitudes, so cancellation in the data
  * makes the bound neither blind nor unfair. functions  exp, log, tanh and rsqrt of the device languages are good for 2
  * to 16 ulp; exp turns an absolute error of its argument into a relative one, so that the range of the arguments comes
  * in. alpha and beta: one rounding each for the products and the sum. Batch normalisation is followed through its own
@@ -346,6 +347,24 @@ static double batchnorm_slack(const struct adn_bounds *b, int slot, int64_t i, d
     }
 }
 
+/* How often the terms of a sum are repeated at most: by the least repeated of its factors. */
+static double repeats(const struct adn_oracle *o, double depth)
+{
+    static const int factors[] = { ANYDNN_X, ANYDNN_W, ANYDNN_DY, ANYDNN_A, ANYDNN_B };
+    double least = depth;
+    size_t i;
+    int k;
+    for (i = 0; i < sizeof factors / sizeof *factors; i++) {
+        const anydnn_tensor *t = adn_tensor(&o->problem, factors[i]);
+        double times = 1;
+        if (!t || is_output(&o->problem, adn_slot(&o->problem, factors[i]))) continue;
+        for (k = 0; k < t->ndim; k++)
+            if (t->strides[k] == 0 && t->dims[k] > 1) times *= (double)t->dims[k];
+        if (times < least) least = times;
+    }
+    return least > 1 ? least : 1;
+}
+
 /* ---- all kinds ---- */
 
 anydnn_status adn_bounds_begin(struct adn_bounds *b, const struct adn_oracle *o)
@@ -356,7 +375,7 @@ anydnn_status adn_bounds_begin(struct adn_bounds *b, const struct adn_oracle *o)
     b->kind = kind_of(o);
     b->alpha = fabs(scalar_of(o, ANYDNN_ALPHA, 1));
     b->beta = fabs(scalar_of(o, ANYDNN_BETA, 0));
-    b->growth = 8 + sqrt(depth);
+    b->growth = 8 + sqrt(depth * repeats(o, depth));
     if (o->exact) return ANYDNN_OK;
     if (b->kind == BATCHNORM) return batchnorm_bounds(b);
     if (b->kind == SOFTMAX_BACKWARD || b->kind == LOG_SOFTMAX_BACKWARD) b->growth = 16 + sqrt(depth); /* exp of y */

@@ -7,6 +7,8 @@
  *             errors are as good as random, which leaves sqrt(d)*u*S. GROWTH = 8 + sqrt(d): the 8 stands for the few
  *             roundings of products, scaling, bias and transforms around the sum. S comes from a second run of the
  *             reference on magnitudes, so cancellation in the data does not make the bound blind or unfair.
+ *             Rounding errors of equal terms add up one way: where all factors of a sum are repeated by stride 0, r
+ *             times, GROWTH = 8 + sqrt(d r), for terms all alike the proven 8 + d.
  *   functions exp, log, tanh and rsqrt of the device languages are good for 2..16 ulp, and exp turns an absolute
  *             error of its argument into a relative one, so that the range of the arguments comes in.
  *   alpha, beta  one rounding each for the products and the sum.
@@ -298,6 +300,24 @@ static anydnn_status tolerance_batchnorm(struct trial *t, struct device *referen
     return status;
 }
 
+/* How often the terms of a sum are repeated at most: by the least repeated of its factors. */
+static double repeats(const struct trial *t)
+{
+    static const int factors[] = { ANYDNN_X, ANYDNN_W, ANYDNN_DY, ANYDNN_A, ANYDNN_B };
+    double least = t->depth;
+    size_t i;
+    int k;
+    for (i = 0; i < sizeof factors / sizeof *factors; i++) {
+        const struct operand *o = trial_operand(t, factors[i]);
+        double times = 1;
+        if (!o || o->written) continue;
+        for (k = 0; k < o->tensor.ndim; k++)
+            if (o->tensor.strides[k] == 0 && o->tensor.dims[k] > 1) times *= (double)o->tensor.dims[k];
+        if (times < least) least = times;
+    }
+    return least > 1 ? least : 1;
+}
+
 /* A convolution's activation passes the error of its sum on, leaky by coef where that is steeper than 1; sigmoid and tanh
  * add 16 ulp of their bound. */
 static anydnn_status tolerance_convolution(struct trial *t, struct device *reference, double growth)
@@ -324,7 +344,7 @@ static bool has_epilogue(const struct trial *t)
 
 static anydnn_status tolerance_by_operation(struct trial *t, struct device *reference)
 {
-    const double sums = 8 + sqrt(t->depth > 0 ? t->depth : 0);
+    const double sums = 8 + (t->depth > 0 ? sqrt(t->depth * repeats(t)) : 0);
     switch (t->op.head.op) {
     case ANYDNN_OP_CONV_FORWARD:
     case ANYDNN_OP_CONV_BACKWARD_DATA:

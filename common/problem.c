@@ -223,7 +223,7 @@ static anydnn_status read_op(struct adn_problem *p, const anydnn_op *op)
     p->desc.head.struct_size = (uint32_t)p->def->desc_size;
     for (i = 0; p->def->roles[i].role; i++) {
         p->operand[i].alias = -1;
-        p->operand[i].value = p->def->roles[i].value;
+        p->operand[i].value = p->operand[i].otherwise = p->def->roles[i].value;
     }
     p->slots = i;
     return ANYDNN_OK;

@@ -61,6 +61,7 @@ struct adn_operand {
     bool device;      /* scalar that is read from device memory */
     int16_t alias;    /* slot of the tensor whose place this one shares, -1 = none */
     double value;     /* scalar given on the host at creation (defaults filled in); not part of the key */
+    double otherwise; /* scalar: its value in a run that gives none; follows from the key */
     uint64_t offset;  /* byte offset given at creation; used by the text form only, not part of the key */
 };
 

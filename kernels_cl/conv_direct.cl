@@ -114,4 +114,28 @@ ADN_KERNEL(conv_direct_filter)(ADN_IN(x), ADN_IN(dy), ADN_CONV_PLACES, struct ad
         }
     }
 }
+
+#if defined(ADN_DTYPE_F64)
+/* One group for each channel. */
+ADN_KERNEL(conv_direct_bias)(ADN_IN(dy), ADN_OUT(y), struct adn_conv_direct_params p)
+{
+    ADN_PTR_IN(ADN_T, dy);
+    struct adn_conv_places m;
+    __local ADN_SUM scratch[ADN_BLOCK];
+    const adn_i64 positions = p.e.alpha == 0.0f ? 0 : p.n * p.size[1].value * p.size[2].value * p.size[3].value;
+    adn_i64 k, j;
+    m.bias = m.z = 0;
+    m.scales = 0;
+    m.y = y_base + y_offset;
+    for (k = (adn_i64)get_group_id(0); k < p.count; k += (adn_i64)get_num_groups(0)) {
+        ADN_SUM sum = 0;
+        for (j = (adn_i64)get_local_id(0); j < positions; j += ADN_BLOCK) {
+            const struct adn_conv_place e = PLACE_OF(j);
+            sum += ADN_LOAD(dy, k * p.ys[1] + OFFSET_OF(e, p.ys));
+        }
+        sum = adn_block_sum(sum, scratch);
+        if (get_local_id(0) == 0) adn_conv_store(sum, 0, k * p.ws[0], 0, &m, &p.e);
+    }
+}
+#endif
 #endif

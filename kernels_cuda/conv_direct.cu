@@ -113,6 +113,23 @@ __device__ void conv_direct_filter(const T *x, const T *dy, const adn_conv_place
     }
 }
 
+// One block for each channel.
+template <typename T, int BLOCK>
+__device__ void conv_direct_bias(const T *dy, T *dbias, const adn_conv_direct_params &p)
+{
+    typedef typename adn_sum_of<T>::type S;
+    __shared__ S scratch[BLOCK / 32];
+    const adn_i64 positions = p.e.alpha == 0.0f ? 0 : p.n * p.size[1].value * p.size[2].value * p.size[3].value;
+    for (adn_i64 k = blockIdx.x; k < p.count; k += gridDim.x) {
+        S sum = 0;
+        for (adn_i64 j = threadIdx.x; j < positions; j += BLOCK)
+            sum += adn_load(dy + k * p.ys[1], offset_of(place_of(j, p), p.ys));
+        sum = adn_block_sum<BLOCK>(sum, scratch);
+        if (threadIdx.x == 0)
+            adn_conv_output<T>::store(sum, 0, k * p.ws[0], 0, adn_conv_places{ nullptr, nullptr, nullptr, dbias }, p.e);
+    }
+}
+
 #define ADN_PLACES const void *bias, const void *z, const float *scales, void *y
 #define ADN_ENTRY_conv_direct_forward(name, T, block, a, b, c, d, e, f)                                                \
     ADN_KERNEL(name, block)                                                                                            \
@@ -129,5 +146,10 @@ __device__ void conv_direct_filter(const T *x, const T *dy, const adn_conv_place
     ADN_KERNEL(name, block)(const T *x, const T *dy, ADN_PLACES, const __grid_constant__ adn_conv_direct_params p)     \
     {                                                                                                                  \
         conv_direct_filter<T, block>(x, dy, adn_conv_places{ bias, z, scales, y }, p);                                 \
+    }
+#define ADN_ENTRY_conv_direct_bias(name, T, block, a, b, c, d, e, f)                                                   \
+    ADN_KERNEL(name, block)(const T *dy, T *dbias, const __grid_constant__ adn_conv_direct_params p)                   \
+    {                                                                                                                  \
+        conv_direct_bias<T, block>(dy, dbias, p);                                                                      \
     }
 #include "../common/engines/conv_direct.variants"

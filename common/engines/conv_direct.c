@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * common/engines/conv_direct.c: convolution straight from its formulas: takes every legal problem, needs no workspace.
- * One thread for each element of y or dx, one block for each element of dw. */
+ * One thread for each element of y or dx, one block for each element of dw, and of the bias gradient in f64. */
 #include "common/backend.h"
 #include "conv_direct_params.h"
 #include "plan_conv.h"
@@ -64,6 +64,40 @@ static double share_of(const struct adn_device *device, double threads)
     return threads < room ? best * (threads + 1) / (room + 1) : best;
 }
 
+/* dbias: a block for each channel, over the positions of dy. */
+static bool plan_bias(const struct adn_problem *p, const struct adn_device *device, const char *params,
+                      struct adn_engine_plan *plan, struct adn_refusal *why)
+{
+    const anydnn_tensor *dy = adn_tensor(p, ANYDNN_DY), *dbias = adn_tensor(p, ANYDNN_DBIAS);
+    const double count = (double)anydnn_tensor_count(dy);
+    struct adn_conv_direct_params q = { 0 };
+    struct adn_step *step;
+    int j;
+    if (params && params[0])
+        return adn_refuse(why, ANYDNN_REASON_NAME, 0, "engine", 0, 0, "conv_direct has no parameters");
+    if (dy->dtype != ANYDNN_F64)
+        return adn_refuse(why, ANYDNN_REASON_DTYPE, ANYDNN_DY, "dtype", dy->dtype, ANYDNN_F64, "sums f64 alone");
+    if (!adn_conv_has_dtype(device, dy->dtype, why)) return false;
+    adn_conv_epilogue_of(p, &q.e);
+    q.ys[0] = dy->strides[0], q.ys[1] = dy->strides[1];
+    for (j = 0; j < 3; j++) {
+        const int axis = j + dy->ndim - 3;
+        q.size[1 + j] = adn_divisor_of(axis < 2 ? 1 : dy->dims[axis]);
+        q.ys[2 + j] = axis < 2 ? 0 : dy->strides[axis];
+    }
+    q.size[0] = adn_divisor_of(1);
+    q.n = dy->dims[0];
+    q.ws[0] = dbias->strides[1];
+    q.count = dbias->dims[1];
+    q.narrow = count <= INT32_MAX;
+    step = adn_add_step(plan, adn_find_variant(variants, VARIANTS, "conv_direct_bias", dy->dtype, NULL),
+                        (uint64_t)q.count, &q, sizeof q);
+    adn_step_role(step, p, ANYDNN_DY);
+    adn_step_role(step, p, ANYDNN_DBIAS);
+    plan->cost_ns = adn_estimate_ns(device, 8.0 * count, count, 0.05);
+    return true;
+}
+
 static bool plan_direct(const struct adn_problem *p, const struct adn_device *device, const char *params,
                         struct adn_engine_plan *plan, struct adn_refusal *why)
 {
@@ -83,6 +117,7 @@ static bool plan_direct(const struct adn_problem *p, const struct adn_device *de
     double flops, bytes = 0;
     uint64_t blocks;
     int row = 0, i;
+    if (p->def->op == ANYDNN_OP_CONV_BACKWARD_BIAS) return plan_bias(p, device, params, plan, why);
     if (params && params[0])
         return adn_refuse(why, ANYDNN_REASON_NAME, 0, "engine", 0, 0, "conv_direct has no parameters");
     while (table[row].op != p->def->op) row++;
@@ -110,7 +145,7 @@ static bool plan_direct(const struct adn_problem *p, const struct adn_device *de
 const struct adn_engine adn_engine_conv_direct = {
     .name = "conv_direct",
     .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
-           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
+           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_BIAS),
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .variants = variants,

@@ -14,8 +14,8 @@ static anydnn_status check_activation(struct adn_problem *p)
     ADN_TRY(adn_need_range("mode", p->desc.activation.mode, ANYDNN_RELU, ANYDNN_TANH));
     ADN_TRY(adn_need_range("reserved", p->desc.activation.reserved, 0, 0));
     /* The default of coef depends on the mode; the table holds leaky's. */
-    if (!p->operand[coef].present)
-        p->operand[coef].value = p->desc.activation.mode == ANYDNN_CLIPPED_RELU ? 6.0 : 0.01;
+    p->operand[coef].otherwise = p->desc.activation.mode == ANYDNN_CLIPPED_RELU ? 6.0 : 0.01;
+    if (!p->operand[coef].present) p->operand[coef].value = p->operand[coef].otherwise;
     ADN_TRY(adn_need_dtype(p, first, ADN_FLOATS));
     if (first == ANYDNN_X) return ANYDNN_OK;
     if (!adn_tensor(p, ANYDNN_X) && !adn_tensor(p, ANYDNN_Y))

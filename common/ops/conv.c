@@ -224,7 +224,8 @@ static anydnn_status check_integers(const struct adn_problem *p)
 static void default_coef(struct adn_problem *p)
 {
     struct adn_operand *coef = &p->operand[adn_slot(p, ANYDNN_COEF)];
-    if (!coef->present) coef->value = p->desc.conv.activation == ANYDNN_CONV_CLIPPED_RELU ? 6.0 : 0.01;
+    coef->otherwise = p->desc.conv.activation == ANYDNN_CONV_CLIPPED_RELU ? 6.0 : 0.01;
+    if (!coef->present) coef->value = coef->otherwise;
 }
 
 static anydnn_status check_forward(struct adn_problem *p)

@@ -186,8 +186,14 @@ static void plan_keys(void)
                                          "conv_forward x=1x1x3x3/f32 w=1x1x2x2/f32 mode=convolution",
                                          "conv_forward x=1x1x3x3/f32 w=1x1x2x2/f32 dilation=2,2" };
     static const double convolved[] = { 37, 30, 44, 30, 23, 64 };
+    static const char *const clips[] = { "activation_forward x=3/f32 mode=clipped_relu coef=0.5",
+                                         "activation_forward x=3/f32 mode=clipped_relu",
+                                         "conv_forward x=1x1x3/f32 w=1x1x1/f32 activation=clipped_relu coef=0.25",
+                                         "conv_forward x=1x1x3/f32 w=1x1x1/f32 activation=clipped_relu" };
+    static const double clipped[] = { 0.5, 1, 0.25, 1 };
     in_turn("kulinseth/pytorch#273: pools that differ in mode, padding or strides", pools, pooled, 5);
     in_turn("davisking/dlib#2531: convolutions of one filter at sizes in turn", convs, convolved, 6);
+    in_turn("a default that depends on the mode, behind a call that gave a value", clips, clipped, 4);
 }
 
 /* Work of a stream runs in its order, and another stream that waits for an event sees all of it. */
