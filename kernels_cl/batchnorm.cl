@@ -196,16 +196,21 @@ ADN_KERNEL(batchnorm_backward)
             invstd = PARAMETER(saved_invstd, ADN_BATCHNORM_SAVED_INVSTD);
         }
         if (p.sums == ADN_BATCHNORM_FROM_DATA) {
+            float2 lost = (float2)(0.0f); /* what each addition rounds off comes back with the next */
             for (long at = first; at < end; at += step) {
                 const int count = present(at, team, end);
                 LOAD(from, ADN_BATCHNORM_X, v);
                 LOAD(gradient, ADN_BATCHNORM_DY, g);
-                float2 c = (float2)(0.0f); /* short sums first: errors of equal terms add up one way */
+                float2 c = -lost, next;
                 for (int k = 0; k < N; k++) {
                     c.x += g[k];
                     if (k < count) c.y += g[k] * (v[k] - pivot - a.y);
                 }
-                b.xy += c;
+                next = b.xy + c;
+                lost = (next - b.xy) - c;
+                if (!isfinite(next.x)) lost.x = 0.0f;
+                if (!isfinite(next.y)) lost.y = 0.0f;
+                b.xy = next;
             }
         } else {
             for (int j = team.part; valid && j < p.splits; j += team.parts) b.xy += partial[j * p.walk.rows + row];

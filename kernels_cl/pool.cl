@@ -37,13 +37,13 @@ static inline float forward_one(__global const ADN_T *x, PARAMS, struct adn_pool
     const struct adn_pool_range h = adn_pool_cells(p->axis[1], at.at[1]);
     const struct adn_pool_range w = adn_pool_cells(p->axis[2], at.at[2]);
     float best = -INFINITY, sum = 0.0f;
-    int best_at = -1;
+    long best_at = -1;
     x += at.n * p->x[0] + at.c * p->x[1];
     for (int r = d.first; r < d.end; r++) {
         const int z = adn_pool_position(p->axis[0], at.at[0], r);
         for (int s = h.first; s < h.end; s++) {
             const int y = adn_pool_position(p->axis[1], at.at[1], s);
-            const int line = (z * p->axis[1].in + y) * p->axis[2].in;
+            const long line = ((long)z * p->axis[1].in + y) * p->axis[2].in; /* beyond 31 bits there are no indices */
             __global const ADN_T *row = x + z * p->x[2] + y * p->x[3];
             float part = 0.0f; /* a sum for each row of the window: large windows lose no digits */
             for (int t = w.first; t < w.end; t++) {
@@ -59,7 +59,7 @@ static inline float forward_one(__global const ADN_T *x, PARAMS, struct adn_pool
             sum += part;
         }
     }
-    *winner = best_at;
+    *winner = (int)best_at;
     return p->mode == POOL_MAX ? best : sum / divisor_of(p, at.at);
 }
 

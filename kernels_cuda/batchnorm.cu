@@ -199,18 +199,21 @@ template <typename T, int N>
 __device__ __forceinline__ Sums::value sums_of(const T *x, const T *dy, float pivot, float mean, const Share &s,
                                                const adn_team &team, const Params &p, float (&v)[N], float (&g)[N])
 {
-    Sums::value a = { 0.0f, 0.0f };
+    Sums::value a = { 0.0f, 0.0f }, lost = { 0.0f, 0.0f }; // what each addition rounds off comes back with the next
     for (adn_i64 first = s.first; first < s.end; first += (adn_i64)team.parts * N) {
         adn_team_load(x, first, team, p.walk, p.data[ADN_BATCHNORM_X], s.end, 0.0f, v);
         adn_team_load(dy, first, team, p.walk, p.data[ADN_BATCHNORM_DY], s.end, 0.0f, g);
         const int count = present<N>(first, team, s.end);
-        Sums::value c = { 0.0f, 0.0f }; // short sums first: errors of equal terms add up one way
+        Sums::value c = { -lost.dy, -lost.dyx };
 #pragma unroll
         for (int k = 0; k < N; k++) {
             c.dy += g[k];
             if (k < count) c.dyx += g[k] * (v[k] - pivot - mean);
         }
-        a = Sums::join(a, c);
+        const Sums::value next = Sums::join(a, c);
+        lost = { isfinite(next.dy) ? (next.dy - a.dy) - c.dy : 0.0f,
+                 isfinite(next.dyx) ? (next.dyx - a.dyx) - c.dyx : 0.0f };
+        a = next;
     }
     return a;
 }

@@ -152,6 +152,19 @@ static void failing_pass(const char *function, int n, int count, int calls)
     CHECK(live_objects() == 0);
 }
 
+/* Functions that a device of this kind does not need: GPUs have no first launch of a kernel at its loading, and give times
+ * by their queues. */
+static int idle_functions(void)
+{
+    anydnn_device_info info;
+    int i;
+    for (i = 0; i < anydnn_device_count(); i++) {
+        info.struct_size = sizeof info;
+        if (anydnn_device_get(i, &info) == ANYDNN_OK && strcmp(info.id, device) == 0) return info.is_cpu ? 3 : 5;
+    }
+    return 0;
+}
+
 /* Calls 1, 2, ... of each function, thinned; counts are those of the clean pass before. */
 static void test_each_function(bool cold)
 {
@@ -163,6 +176,7 @@ static void test_each_function(bool cold)
     for (i = 0; i < count; i++) {
         const int picks = calls[i] < PICKS ? calls[i] : PICKS;
         reached += calls[i] > 0;
+        if (!calls[i]) printf("not called %s a cache: %s\n", cold ? "without" : "with", function[i]);
         for (pick = 0; pick < picks; pick++) {
             if (cold) empty_cache();
             failing_pass(function[i], picks == 1 ? 1 : 1 + (calls[i] - 1) * pick / (picks - 1), 1, calls[i]);
@@ -170,7 +184,7 @@ static void test_each_function(bool cold)
         if (picks) clean_pass(function[i]);
     }
     snprintf(scenario_case, sizeof scenario_case, "%d of %d functions were called", reached, count);
-    CHECK(reached >= count - 3);
+    CHECK(reached >= count - idle_functions());
 }
 
 /* A compiler that refuses all, and one that refuses a single variant: builds are tried twice. */
