@@ -350,14 +350,15 @@ static double batchnorm_slack(const struct adn_bounds *b, int slot, int64_t i, d
 /* How often the terms of a sum are repeated at most: by the least repeated of its factors. */
 static double repeats(const struct adn_oracle *o, double depth)
 {
-    static const int factors[] = { ANYDNN_X, ANYDNN_W, ANYDNN_DY, ANYDNN_A, ANYDNN_B };
+    static const int factors[] = { ANYDNN_X, ANYDNN_W, ANYDNN_DY, ANYDNN_A, ANYDNN_B, ANYDNN_Y };
+    const bool skips_y = kind_of(o) == LOG_SOFTMAX_BACKWARD; /* it sums dy alone */
     double least = depth;
     size_t i;
     int k;
     for (i = 0; i < sizeof factors / sizeof *factors; i++) {
         const anydnn_tensor *t = adn_tensor(&o->problem, factors[i]);
         double times = 1;
-        if (!t || is_output(&o->problem, adn_slot(&o->problem, factors[i]))) continue;
+        if (!t || is_output(&o->problem, adn_slot(&o->problem, factors[i])) || (skips_y && factors[i] == ANYDNN_Y)) continue;
         for (k = 0; k < t->ndim; k++)
             if (t->strides[k] == 0 && t->dims[k] > 1) times *= (double)t->dims[k];
         if (times < least) least = times;
@@ -378,7 +379,7 @@ anydnn_status adn_bounds_begin(struct adn_bounds *b, const struct adn_oracle *o)
     b->growth = 8 + sqrt(depth * repeats(o, depth));
     if (o->exact) return ANYDNN_OK;
     if (b->kind == BATCHNORM) return batchnorm_bounds(b);
-    if (b->kind == SOFTMAX_BACKWARD || b->kind == LOG_SOFTMAX_BACKWARD) b->growth = 16 + sqrt(depth); /* exp of y */
+    if (b->kind == SOFTMAX_BACKWARD || b->kind == LOG_SOFTMAX_BACKWARD) b->growth = 16 + sqrt(depth * repeats(o, depth)); /* exp of y */
     if (b->kind == LOG_SOFTMAX_BACKWARD) {
         b->most = largest(o, ANYDNN_DY);
         b->row = b->most * depth;

@@ -102,6 +102,26 @@ static void tolerance_relative(struct trial *t, double growth, double floor_)
     }
 }
 
+/* How often the terms of a sum are repeated at most: by the least repeated of its factors. */
+static double repeats(const struct trial *t)
+{
+    static const int factors[] = { ANYDNN_X, ANYDNN_W, ANYDNN_DY, ANYDNN_A, ANYDNN_B, ANYDNN_Y };
+    /* log-softmax sums dy alone */
+    const bool skips_y = t->op.head.op == ANYDNN_OP_SOFTMAX_BACKWARD && t->op.softmax.mode == ANYDNN_LOG_SOFTMAX;
+    double least = t->depth;
+    size_t i;
+    int k;
+    for (i = 0; i < sizeof factors / sizeof *factors; i++) {
+        const struct operand *o = trial_operand(t, factors[i]);
+        double times = 1;
+        if (!o || o->written || (skips_y && o->role == ANYDNN_Y)) continue;
+        for (k = 0; k < o->tensor.ndim; k++)
+            if (o->tensor.strides[k] == 0 && o->tensor.dims[k] > 1) times *= (double)o->tensor.dims[k];
+        if (times < least) least = times;
+    }
+    return least > 1 ? least : 1;
+}
+
 /* softmax backward: dx = y * (dy - sum(dy * y)), or dy - exp(y) * sum(dy). On magnitudes the reference gives
  * R = |y||dy| - |y| sum |dy y|, and 2|y||dy| - R is the sum of magnitudes that is wanted (likewise for log). */
 static anydnn_status tolerance_softmax_backward(struct trial *t, struct device *reference)
@@ -112,7 +132,7 @@ static anydnn_status tolerance_softmax_backward(struct trial *t, struct device *
     const bool log_mode = t->op.softmax.mode == ANYDNN_LOG_SOFTMAX;
     struct scaling s = scaling_of(t, dx);
     /* exp of y up to 4 in magnitude: an error of 4 + 4 ulp. */
-    const double growth = 16 + sqrt(t->depth);
+    const double growth = 16 + sqrt(t->depth * repeats(t));
     anydnn_status status;
     int64_t i;
     if (log_mode) { /* magnitudes would turn exp(y) into exp(|y|): bound sum |dy| by the largest row sum instead */
@@ -298,24 +318,6 @@ static anydnn_status tolerance_batchnorm(struct trial *t, struct device *referen
     }
     free(groups);
     return status;
-}
-
-/* How often the terms of a sum are repeated at most: by the least repeated of its factors. */
-static double repeats(const struct trial *t)
-{
-    static const int factors[] = { ANYDNN_X, ANYDNN_W, ANYDNN_DY, ANYDNN_A, ANYDNN_B };
-    double least = t->depth;
-    size_t i;
-    int k;
-    for (i = 0; i < sizeof factors / sizeof *factors; i++) {
-        const struct operand *o = trial_operand(t, factors[i]);
-        double times = 1;
-        if (!o || o->written) continue;
-        for (k = 0; k < o->tensor.ndim; k++)
-            if (o->tensor.strides[k] == 0 && o->tensor.dims[k] > 1) times *= (double)o->tensor.dims[k];
-        if (times < least) least = times;
-    }
-    return least > 1 ? least : 1;
 }
 
 /* A convolution's activation passes the error of its sum on, leaky by coef where that is steeper than 1; sigmoid and tanh
