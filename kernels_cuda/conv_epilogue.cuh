@@ -43,6 +43,17 @@ struct adn_conv_places {
     void *y;
 };
 
+// What not every convolution wants, out of line: inlined at each of a thread's outputs it would be most of a kernel.
+template <typename T, typename S>
+__device__ __noinline__ S adn_conv_rest(S v, const void *z, adn_i64 z_at, const void *y, adn_i64 at,
+                                        const adn_conv_epilogue &e)
+{
+    const adn_conv_scalars<S> s(e);
+    if (e.residual && s.alpha2 != 0) v += s.alpha2 * adn_load(static_cast<const T *>(z), z_at);
+    if (s.beta != 0) v += s.beta * adn_load(static_cast<const T *>(y), at);
+    return adn_conv_activated(e.activation, s.coef, v);
+}
+
 template <typename T> struct adn_conv_output {
     template <typename S>
     __device__ static void store(S sum, adn_i64 channel, adn_i64 at, adn_i64 z_at, const adn_conv_places &m,
@@ -52,9 +63,9 @@ template <typename T> struct adn_conv_output {
         T *y = static_cast<T *>(m.y);
         S v = s.alpha * sum;
         if (e.biased) v += adn_load(static_cast<const T *>(m.bias), channel * e.bias_step);
-        if (e.residual && s.alpha2 != 0) v += s.alpha2 * adn_load(static_cast<const T *>(m.z), z_at);
-        if (s.beta != 0) v += s.beta * adn_load(y, at);
-        adn_store(y, at, adn_conv_activated(e.activation, s.coef, v));
+        if (e.residual | e.activation) v = adn_conv_rest<T>(v, m.z, z_at, m.y, at, e);
+        else if (s.beta != 0) v += s.beta * adn_load(y, at);
+        adn_store(y, at, v);
     }
 };
 
@@ -66,7 +77,7 @@ struct adn_conv_output_bytes {
         return dtype == ADN_Y_I8 ? static_cast<const signed char *>(p)[i] : static_cast<const unsigned char *>(p)[i];
     }
 
-    __device__ static void store(int sum, adn_i64 channel, adn_i64 at, adn_i64 z_at, const adn_conv_places &m,
+    __device__ __noinline__ static void store(int sum, adn_i64 channel, adn_i64 at, adn_i64 z_at, const adn_conv_places &m,
                                  const adn_conv_epilogue &e)
     {
         if (e.biased == 2)
