@@ -35,8 +35,22 @@ ADN_FN float4 join_moments(float4 a, float4 b)
     return (float4)(n, a.y + delta * w, a.z + b.z + delta * delta * a.x * w, 0.0f);
 }
 
+/* join_moments of a long row and a few elements behind it: what the additions round off is kept in *lost and comes back
+ * with the next. */
+ADN_FN float4 add_moments(float4 a, float4 b, float2 *lost)
+{
+    const float n = a.x + b.x, delta = b.y - a.y, w = b.x / n;
+    const float2 old = (float2)(a.y, a.z), more = (float2)(delta * w, b.z + delta * delta * a.x * w) - *lost;
+    const float2 next = old + more;
+    if (a.x == 0.0f) return b;
+    *lost = (next - old) - more;
+    if (!isfinite(next.x)) lost->x = 0.0f;
+    if (!isfinite(next.y)) lost->y = 0.0f;
+    return (float4)(n, next.x, next.y, 0.0f);
+}
+
 /* Joins the first `count` of N elements less the pivot. */
-ADN_FN float4 take_moments(float4 a, const float *v, float pivot, int count)
+ADN_FN float4 take_moments(float4 a, const float *v, float pivot, int count, float2 *lost)
 {
     float4 b = (float4)((float)count, 0.0f, 0.0f, 0.0f);
     for (int k = 0; k < N; k++)
@@ -44,7 +58,7 @@ ADN_FN float4 take_moments(float4 a, const float *v, float pivot, int count)
     b.y = count == N ? b.y * (1.0f / N) : b.y / b.x;
     for (int k = 0; k < N; k++)
         if (k < count) b.z += (v[k] - pivot - b.y) * (v[k] - pivot - b.y);
-    return join_moments(a, b);
+    return add_moments(a, b, lost);
 }
 
 ADN_FN float4 join_sums(float4 a, float4 b)
@@ -76,11 +90,12 @@ ADN_FN float pivot_of(__global const ADN_T *x, int there)
 
 #define MOMENTS(from, v, a)                                                                                            \
     {                                                                                                                  \
+        float2 lost = (float2)(0.0f);                                                                                  \
         pivot = pivot_of(from, end > first);                                                                           \
         for (long at = first; at < end; at += step) {                                                                  \
             const int count = present(at, team, end);                                                                  \
             LOAD(from, ADN_BATCHNORM_X, v);                                                                            \
-            if (count > 0) a = take_moments(a, v, pivot, count);                                                       \
+            if (count > 0) a = take_moments(a, v, pivot, count, &lost);                                                \
         }                                                                                                              \
     }
 /* Pivots of the rows lie behind the partial moments. */

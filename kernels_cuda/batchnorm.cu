@@ -31,8 +31,21 @@ struct Moments {
         const float delta = b.mean - a.mean, w = b.n / n;
         return { n, a.mean + delta * w, a.m2 + b.m2 + delta * delta * a.n * w };
     }
+    // join of a long row and a few elements behind it: what the additions round off is kept in `lost` and comes back
+    // with the next.
+    static __device__ __forceinline__ value add(value a, value b, value &lost)
+    {
+        const float n = a.n + b.n, delta = b.mean - a.mean, w = b.n / n;
+        const float mean = delta * w - lost.mean, m2 = (b.m2 + delta * delta * a.n * w) - lost.m2;
+        const value next = { n, a.mean + mean, a.m2 + m2 };
+        if (a.n == 0.0f) return b;
+        lost.mean = isfinite(next.mean) ? (next.mean - a.mean) - mean : 0.0f;
+        lost.m2 = isfinite(next.m2) ? (next.m2 - a.m2) - m2 : 0.0f;
+        return next;
+    }
     // Joins the first `count` of N elements, which are `pivot` behind that.
-    template <int N> static __device__ __forceinline__ value take(value a, const float (&v)[N], float pivot, int count)
+    template <int N>
+    static __device__ __forceinline__ value take(value a, const float (&v)[N], float pivot, int count, value &lost)
     {
         value b = { (float)count, 0.0f, 0.0f };
 #pragma unroll
@@ -43,7 +56,7 @@ struct Moments {
             const float d = v[k] - pivot - b.mean;
             if (k < count) b.m2 += d * d;
         }
-        return join(a, b);
+        return add(a, b, lost);
     }
 };
 
@@ -101,11 +114,11 @@ template <typename T, int N>
 __device__ __forceinline__ Moments::value moments_of(const T *x, float pivot, const Share &s, const adn_team &team,
                                                      const Params &p, float (&v)[N])
 {
-    Moments::value a = { 0.0f, 0.0f, 0.0f };
+    Moments::value a = { 0.0f, 0.0f, 0.0f }, lost = { 0.0f, 0.0f, 0.0f };
     for (adn_i64 first = s.first; first < s.end; first += (adn_i64)team.parts * N) {
         const int count = present<N>(first, team, s.end);
         adn_team_load(x, first, team, p.walk, p.data[ADN_BATCHNORM_X], s.end, pivot, v);
-        if (count > 0) a = Moments::take(a, v, pivot, count);
+        if (count > 0) a = Moments::take(a, v, pivot, count, lost);
     }
     return a;
 }
