@@ -117,6 +117,7 @@ const char *adn_cl_code_name(cl_int code)
     int low = (int)(sizeof low_names / sizeof low_names[0]), high = (int)(sizeof high_names / sizeof high_names[0]);
     if (code <= 0 && code > -low) return low_names[-code];
     if (code <= -30 && code > -30 - high) return high_names[-30 - code];
+    if (code == -9999) return "NVIDIA: illegal access by earlier work";
     return code == CL_PLATFORM_NOT_FOUND ? "CL_PLATFORM_NOT_FOUND_KHR" : "unknown OpenCL code";
 }
 

@@ -62,23 +62,47 @@ anydnn_status adn_cl_copy_out(anydnn_stream *stream, void *dst, struct adn_place
     return ANYDNN_OK;
 }
 
+/* Drivers are tested with less than 2^31 bytes in one command: larger ranges go piece by piece. */
+static uint64_t piece_of(uint64_t bytes)
+{
+    const uint64_t most = (uint64_t)1 << 30;
+    return bytes < most ? bytes : most;
+}
+
 anydnn_status adn_cl_copy(anydnn_stream *stream, struct adn_place dst, struct adn_place src, uint64_t bytes)
 {
-    if (!bytes) return ANYDNN_OK;
-    ADN_CL_TRY(ADN_CL_COPY, adn_cl.EnqueueCopyBuffer(adn_cl_queue(stream), src.base, dst.base, (size_t)src.offset,
-                                                     (size_t)dst.offset, (size_t)bytes, 0, NULL, NULL));
+    uint64_t done, piece;
+    for (done = 0; done < bytes; done += piece) {
+        piece = piece_of(bytes - done);
+        ADN_CL_TRY(ADN_CL_COPY,
+                   adn_cl.EnqueueCopyBuffer(adn_cl_queue(stream), src.base, dst.base, (size_t)(src.offset + done),
+                                            (size_t)(dst.offset + done), (size_t)piece, 0, NULL, NULL));
+    }
     return ANYDNN_OK;
 }
 
+/* Fills with a pattern of `width` bytes, whose multiples offset and bytes are. */
+static anydnn_status fill(anydnn_stream *stream, struct adn_place dst, uint8_t value, size_t width, uint64_t bytes)
+{
+    unsigned char pattern[16];
+    uint64_t done, piece;
+    memset(pattern, value, sizeof pattern);
+    for (done = 0; done < bytes; done += piece) {
+        piece = piece_of(bytes - done);
+        ADN_CL_TRY(ADN_CL_COPY, adn_cl.EnqueueFillBuffer(adn_cl_queue(stream), dst.base, pattern, width,
+                                                         (size_t)(dst.offset + done), (size_t)piece, 0, NULL, NULL));
+    }
+    return ANYDNN_OK;
+}
+
+/* Whole 16 bytes in the middle, single bytes at both ends. */
 anydnn_status adn_cl_set(anydnn_stream *stream, struct adn_place dst, uint8_t value, uint64_t bytes)
 {
-    /* The widest pattern that the range allows: offset and size must be its multiples. */
-    uint64_t both = dst.offset | bytes;
-    size_t width = both % 16 == 0 ? 16 : both % 4 == 0 ? 4 : 1;
-    unsigned char pattern[16];
-    if (!bytes) return ANYDNN_OK;
-    memset(pattern, value, sizeof pattern);
-    ADN_CL_TRY(ADN_CL_COPY, adn_cl.EnqueueFillBuffer(adn_cl_queue(stream), dst.base, pattern, width, (size_t)dst.offset,
-                                                     (size_t)bytes, 0, NULL, NULL));
-    return ANYDNN_OK;
+    const uint64_t before = (16 - dst.offset % 16) % 16, head = before < bytes ? before : bytes;
+    const uint64_t tail = (bytes - head) % 16, body = bytes - head - tail;
+    ADN_TRY(fill(stream, dst, value, 1, head));
+    dst.offset += head;
+    ADN_TRY(fill(stream, dst, value, 16, body));
+    dst.offset += body;
+    return fill(stream, dst, value, 1, tail);
 }

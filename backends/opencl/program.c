@@ -85,8 +85,8 @@ static anydnn_status refuse(anydnn_context *context, cl_program program, cl_int 
     read_log(adn_cl_native(context), program, log);
     adn_log(context, ANYDNN_LOG_WARNING, "%s: clBuildProgram of %s (%s, block %d) failed with %d (%s)\n%s",
             context->device.info.id, v->stem, v->dtype_name, (int)v->block, (int)code, adn_cl_code_name(code), log);
-    adn_fail_native(ANYDNN_UNSUPPORTED, code, "the compiler of %s refused %s (%s, block %d): %s: %.600s",
-                    context->device.info.id, v->stem, v->dtype_name, (int)v->block, adn_cl_code_name(code),
+    adn_fail_native(ANYDNN_UNSUPPORTED, code, "the compiler of %s refused %s (%s, block %d) with %d (%s): %.600s",
+                    context->device.info.id, v->stem, v->dtype_name, (int)v->block, (int)code, adn_cl_code_name(code),
                     log[0] ? log : "no build log");
     free(log);
     return ANYDNN_UNSUPPORTED;
