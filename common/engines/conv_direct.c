@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * common/engines/conv_direct.c: convolution straight from its formulas: takes every legal problem, needs no workspace.
- * One thread for each element of y or dx, one block for each element of dw, and of the bias gradient in f64. */
+ * One thread for each element of y or dx, one block for each element of dw. conv_bias: the bias gradient in f64, a block
+ * for each channel; the reduce engine serves the other dtypes. */
 #include "common/backend.h"
 #include "conv_direct_params.h"
 #include "plan_conv.h"
@@ -74,7 +75,7 @@ static bool plan_bias(const struct adn_problem *p, const struct adn_device *devi
     struct adn_step *step;
     int j;
     if (params && params[0])
-        return adn_refuse(why, ANYDNN_REASON_NAME, 0, "engine", 0, 0, "conv_direct has no parameters");
+        return adn_refuse(why, ANYDNN_REASON_NAME, 0, "engine", 0, 0, "conv_bias has no parameters");
     if (dy->dtype != ANYDNN_F64)
         return adn_refuse(why, ANYDNN_REASON_DTYPE, ANYDNN_DY, "dtype", dy->dtype, ANYDNN_F64, "sums f64 alone");
     if (!adn_conv_has_dtype(device, dy->dtype, why)) return false;
@@ -117,7 +118,6 @@ static bool plan_direct(const struct adn_problem *p, const struct adn_device *de
     double flops, bytes = 0;
     uint64_t blocks;
     int row = 0, i;
-    if (p->def->op == ANYDNN_OP_CONV_BACKWARD_BIAS) return plan_bias(p, device, params, plan, why);
     if (params && params[0])
         return adn_refuse(why, ANYDNN_REASON_NAME, 0, "engine", 0, 0, "conv_direct has no parameters");
     while (table[row].op != p->def->op) row++;
@@ -145,11 +145,22 @@ static bool plan_direct(const struct adn_problem *p, const struct adn_device *de
 const struct adn_engine adn_engine_conv_direct = {
     .name = "conv_direct",
     .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
-           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_BIAS),
+           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .variants = variants,
     .variant_count = VARIANTS,
     .plan = plan_direct,
+    .bind = adn_conv_bind,
+};
+
+const struct adn_engine adn_engine_conv_bias = {
+    .name = "conv_bias",
+    .ops = ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_BIAS),
+    .traits = ANYDNN_TRAIT_DETERMINISTIC,
+    .revision = 1,
+    .variants = variants,
+    .variant_count = VARIANTS,
+    .plan = plan_bias,
     .bind = adn_conv_bind,
 };

@@ -14,6 +14,7 @@ extern const struct adn_engine adn_engine_conv_depthwise;
 extern const struct adn_engine adn_engine_conv_igemm;
 extern const struct adn_engine adn_engine_conv_explicit;
 extern const struct adn_engine adn_engine_conv_direct;
+extern const struct adn_engine adn_engine_conv_bias;
 extern const struct adn_engine adn_engine_matmul_vector;
 extern const struct adn_engine adn_engine_matmul_tile;
 
@@ -23,6 +24,7 @@ const struct adn_engine *const adn_shared_engines[] = {
     &adn_engine_conv_igemm,
     &adn_engine_conv_explicit,
     &adn_engine_conv_direct,
+    &adn_engine_conv_bias,
     &adn_engine_matmul_vector,
     &adn_engine_matmul_tile,
     &adn_engine_eltwise,
