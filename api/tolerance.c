@@ -348,10 +348,10 @@ static double batchnorm_slack(const struct adn_bounds *b, int slot, int64_t i, d
 }
 
 /* How often the terms of a sum are repeated at most: by the least repeated of its factors. */
-static double repeats(const struct adn_oracle *o, double depth)
+static double repeats(const struct adn_oracle *o, enum kind kind, double depth)
 {
     static const int factors[] = { ANYDNN_X, ANYDNN_W, ANYDNN_DY, ANYDNN_A, ANYDNN_B, ANYDNN_Y };
-    const bool skips_y = kind_of(o) == LOG_SOFTMAX_BACKWARD; /* it sums dy alone */
+    const bool skips_y = kind == LOG_SOFTMAX_BACKWARD; /* it sums dy alone */
     double least = depth;
     size_t i;
     int k;
@@ -371,15 +371,17 @@ static double repeats(const struct adn_oracle *o, double depth)
 anydnn_status adn_bounds_begin(struct adn_bounds *b, const struct adn_oracle *o)
 {
     const double depth = depth_of(o);
+    double roundings;
     memset(b, 0, sizeof *b);
     b->o = o;
     b->kind = kind_of(o);
     b->alpha = fabs(scalar_of(o, ANYDNN_ALPHA, 1));
     b->beta = fabs(scalar_of(o, ANYDNN_BETA, 0));
-    b->growth = 8 + sqrt(depth * repeats(o, depth));
+    roundings = sqrt(depth * repeats(o, b->kind, depth));
+    b->growth = 8 + roundings;
     if (o->exact) return ANYDNN_OK;
     if (b->kind == BATCHNORM) return batchnorm_bounds(b);
-    if (b->kind == SOFTMAX_BACKWARD || b->kind == LOG_SOFTMAX_BACKWARD) b->growth = 16 + sqrt(depth * repeats(o, depth)); /* exp of y */
+    if (b->kind == SOFTMAX_BACKWARD || b->kind == LOG_SOFTMAX_BACKWARD) b->growth = 16 + roundings; /* exp of y */
     if (b->kind == LOG_SOFTMAX_BACKWARD) {
         b->most = largest(o, ANYDNN_DY);
         b->row = b->most * depth;

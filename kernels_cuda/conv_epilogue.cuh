@@ -6,10 +6,6 @@
 #include "prelude.cuh"
 #include "../common/engines/conv_epilogue.h"
 
-// Numbers of anydnn_conv_activation and anydnn_dtype.
-enum { ADN_CONV_RELU = 1, ADN_CONV_LEAKY_RELU, ADN_CONV_CLIPPED_RELU, ADN_CONV_SIGMOID, ADN_CONV_TANH };
-enum { ADN_Y_F32 = 1, ADN_Y_I8 = 5, ADN_Y_U8 = 6, ADN_Y_I32 = 7 };
-
 // The scalars in the arithmetic of S.
 template <typename S> struct adn_conv_scalars {
     S alpha, beta, alpha2, coef;

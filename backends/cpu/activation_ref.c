@@ -15,7 +15,7 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-static double value_of(int mode, double coef, double x)
+double adn_activated(int mode, double coef, double x)
 {
     switch (mode) {
     case ANYDNN_RELU:
@@ -58,7 +58,7 @@ static void forward_range(void *argument, int64_t first, int64_t last)
     for (adn_rows_begin(&r, &job->walk, first, last); r.run; adn_rows_next(&r))
         for (i = 0; i < r.run; i++) {
             const double x = adn_get(&job->in, r.at[1] + i * r.step[1]);
-            adn_put_scaled(&job->out, r.at[0] + i * r.step[0], job->alpha * value_of(job->mode, job->coef, x),
+            adn_put_scaled(&job->out, r.at[0] + i * r.step[0], job->alpha * adn_activated(job->mode, job->coef, x),
                            job->beta);
         }
 }

@@ -47,14 +47,6 @@ static uint32_t sum_of(const struct integer_job *job, int64_t n, int64_t k, cons
     return sum;
 }
 
-static float activated(int activation, float coef, float v)
-{
-    if (activation == ANYDNN_CONV_RELU) return v < 0 ? 0 : v;
-    if (activation == ANYDNN_CONV_LEAKY_RELU) return v < 0 ? coef * v : v;
-    if (activation == ANYDNN_CONV_CLIPPED_RELU) return v < 0 ? 0 : v > coef ? coef : v;
-    return v;
-}
-
 /* One statement a rounding: a compiler must not contract a product and a sum. */
 static float value_of(const struct integer_job *job, int32_t sum, int64_t k, int64_t at, int64_t z_at)
 {
@@ -72,7 +64,8 @@ static float value_of(const struct integer_job *job, int32_t sum, int64_t k, int
         term = job->beta * (float)adn_load(job->y.data, job->y.dtype, at);
         v += term;
     }
-    return activated(job->activation, job->coef, v);
+    /* Products of floats are exact in double: one rounding here too. */
+    return job->activation ? (float)adn_activated(job->activation - 1, (double)job->coef, (double)v) : v;
 }
 
 static void store(const struct integer_job *job, uint32_t sum, int64_t k, int64_t at, int64_t z_at)

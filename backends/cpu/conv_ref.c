@@ -89,31 +89,14 @@ static void clear(double (*sum)[ADN_TILE_COLUMNS], int rows, int64_t width)
 
 /* ---- What is stored. ---- */
 
-static double activated(int activation, double coef, double v)
-{
-    switch (activation) {
-    case ANYDNN_CONV_RELU:
-        return v < 0 ? 0 : v;
-    case ANYDNN_CONV_LEAKY_RELU:
-        return v < 0 ? coef * v : v;
-    case ANYDNN_CONV_CLIPPED_RELU:
-        return v < 0 ? 0 : v > coef ? coef : v;
-    case ANYDNN_CONV_SIGMOID:
-        return 1 / (1 + exp(-v));
-    case ANYDNN_CONV_TANH:
-        return tanh(v);
-    default:
-        return v;
-    }
-}
-
 /* Stores one result of forward or backward data; bias is that of its channel, z_at its place in z. */
 static void store(const struct conv_job *job, int64_t at, int64_t z_at, double sum, double bias)
 {
     double v = job->alpha * sum + bias;
     if (job->z && job->alpha2 != 0) v += job->alpha2 * adn_load(job->z, job->dtype, z_at);
     if (job->beta != 0) v += job->beta * adn_load(job->out, job->dtype, at);
-    adn_store(job->out, job->dtype, at, activated(job->activation, job->coef, v));
+    if (job->activation) v = adn_activated(job->activation - 1, job->coef, v);
+    adn_store(job->out, job->dtype, at, v);
 }
 
 static double bias_of(const struct conv_job *job, int64_t channel)

@@ -12,6 +12,9 @@ extern const struct adn_engine *const adn_cpu_engines[]; /* NULL ends */
 /* Forward convolution of i8 and u8. */
 anydnn_status adn_conv_integer(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments);
 
+/* f(x) for an anydnn_activation_mode. */
+double adn_activated(int mode, double coef, double x);
+
 /* y = alpha * sum of x over the axes along which y has one element + beta * y. */
 void adn_reduce_sum(anydnn_stream *stream, const struct adn_view *x, const struct adn_view *y, double alpha,
                     double beta);

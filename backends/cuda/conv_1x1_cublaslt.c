@@ -3,6 +3,7 @@
  * this file writes the problem as a product and passes it on; limits are those of matmul_cublaslt.c. Rows and columns
  * are never exchanged, so that the operation alone says which tensors are a, b and y. */
 #include "common/engines/conv_as_matmul.h"
+#include "common/engines/plan_conv.h"
 #include "cuda.h"
 
 /* Tensors in the places of a, b and y. */
@@ -111,8 +112,7 @@ static void discard(anydnn_plan *plan)
 
 const struct adn_engine adn_cuda_conv_1x1_cublaslt = {
     .name = "conv_1x1_cublaslt",
-    .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
-           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
+    .ops = ADN_CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_LIBRARY | ANYDNN_TRAIT_DETERMINISTIC,
     .revision = 1,
     .plan = plan_strict,
@@ -124,8 +124,7 @@ const struct adn_engine adn_cuda_conv_1x1_cublaslt = {
 
 const struct adn_engine adn_cuda_conv_1x1_cublaslt_fast = {
     .name = "conv_1x1_cublaslt_fast",
-    .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
-           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
+    .ops = ADN_CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_LIBRARY | ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_REDUCED_MATH,
     .revision = 1,
     .plan = plan_fast,

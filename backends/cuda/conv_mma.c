@@ -12,7 +12,7 @@
 static const struct adn_variant variants[] = {
 #include "common/engines/conv_mma.variants"
 };
-enum { VARIANTS = sizeof variants / sizeof variants[0], PIPES = 9 /* the first rows */, VECTOR_BYTES = 16 };
+enum { VARIANTS = sizeof variants / sizeof variants[0], VECTOR_BYTES = 16 };
 
 /* Shares of what plain arithmetic could reach, before the factor below: tiles of 128 rows were measured behind. */
 static const struct adn_tile_speed speed = { 0.35, 0.5, 0.35, 0.0, 0.0 };
@@ -21,8 +21,10 @@ static const struct adn_tile_speed speed = { 0.35, 0.5, 0.35, 0.0, 0.0 };
 static const struct adn_variant *kernels_for(const struct adn_conv_product *m, int *count)
 {
     const bool vectors = m->params.a_vector && m->params.b_vector;
-    *count = vectors ? PIPES : VARIANTS - PIPES;
-    return vectors ? variants : variants + PIPES;
+    int pipes = 0;
+    while (variants[pipes].constant[5] > 0) pipes++; /* the first rows have stages in flight */
+    *count = vectors ? pipes : VARIANTS - pipes;
+    return vectors ? variants : variants + pipes;
 }
 
 static bool plan_mma(const struct adn_problem *p, const struct adn_device *device, const char *params, double factor,
@@ -78,13 +80,9 @@ static bool candidate(const struct adn_problem *p, const struct adn_device *devi
     return v != NULL;
 }
 
-#define CONVOLUTIONS                                                                                                   \
-    (ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |                                   \
-     ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER))
-
 const struct adn_engine adn_cuda_engine_conv_mma = {
     .name = "conv_mma",
-    .ops = CONVOLUTIONS,
+    .ops = ADN_CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT,
     .revision = 1,
     .variants = variants,
@@ -96,7 +94,7 @@ const struct adn_engine adn_cuda_engine_conv_mma = {
 
 const struct adn_engine adn_cuda_engine_conv_mma_tf32 = {
     .name = "conv_mma_tf32",
-    .ops = CONVOLUTIONS,
+    .ops = ADN_CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_REDUCED_MATH,
     .revision = 1,
     .variants = variants,

@@ -4,6 +4,7 @@
  * positions (stride above 1). Parameters: the tile, "128x128x8".
  * Limits: backward filter wants one stride for the positions of all images (channels last, or one image). */
 #include "conv_as_matmul.h"
+#include "plan_conv.h"
 
 static bool plan_1x1(const struct adn_problem *p, const struct adn_device *device, const char *params,
                      struct adn_engine_plan *plan, struct adn_refusal *why)
@@ -24,8 +25,7 @@ static void bind(const struct adn_problem *p, const double *scalar, const struct
 
 const struct adn_engine adn_engine_conv_1x1 = {
     .name = "conv_1x1",
-    .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
-           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
+    .ops = ADN_CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT,
     .revision = 1,
     .plan = plan_1x1,

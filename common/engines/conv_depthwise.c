@@ -11,6 +11,7 @@
 #include "common/backend.h"
 #include "conv_depthwise_params.h"
 #include "plan_conv.h"
+#include "plan_tile.h"
 
 #include <string.h>
 
@@ -21,7 +22,7 @@ static const struct adn_variant variants[] = {
 #include "conv_depthwise.variants"
 };
 enum { VARIANTS = sizeof variants / sizeof variants[0], WIDTH = 4, MULTIPLIER = 8, SEGMENTS = 128 };
-static const int64_t limit = (int64_t)1 << 30;
+static const int64_t limit = ADN_CONV_LIMIT;
 
 /* What the plans of the three operations have in common. */
 struct shape {
@@ -32,24 +33,6 @@ struct shape {
     int64_t taps;
     double bytes, flops;
 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t r = a % b;
-        a = b, b = r;
-    }
-    return a;
-}
 
 /* First variant of a kernel and dtype with this block (0 = any) and constant. */
 static const struct adn_variant *find(const char *kernel, int dtype, int block, int constant)
@@ -104,16 +87,11 @@ static void fill_axis(struct adn_depthwise_axis *axis, const struct adn_conv_geo
     axis->dilation = (int32_t)dilation;
     axis->limit = (int32_t)(data ? g->out[j] : g->in[j]);
     axis->extent = (int32_t)(data ? g->in[j] : g->out[j]);
-    axis->tap_step = (int32_t)(divide / gcd(divide, dilation));
-    axis->step = (int32_t)(dilation / gcd(divide, dilation));
-    axis->lift_quotient = (int32_t)(pad > 0 ? ceil_div(pad, divide) : 0);
+    axis->tap_step = (int32_t)(divide / adn_gcd(divide, dilation));
+    axis->step = (int32_t)(dilation / adn_gcd(divide, dilation));
+    axis->lift_quotient = (int32_t)(pad > 0 ? adn_ceil_div(pad, divide) : 0);
     axis->lift = (int32_t)(axis->lift_quotient * divide);
     axis->dilation_rest = (int32_t)(dilation % divide);
-}
-
-static double tensor_bytes(const anydnn_tensor *t)
-{
-    return (double)anydnn_tensor_count(t) * (double)anydnn_dtype_size(t->dtype);
 }
 
 static bool shape_of(const struct adn_problem *p, struct shape *m, struct adn_refusal *why)
@@ -143,7 +121,7 @@ static bool shape_of(const struct adn_problem *p, struct shape *m, struct adn_re
         /* Backward data counts the taps backwards. */
         if (g->flip != data) q->w_origin += (g->filter[j] - 1) * q->w[j], q->w[j] = -q->w[j];
     }
-    m->bytes = tensor_bytes(m->in) + tensor_bytes(m->out);
+    m->bytes = adn_element_bytes(m->in) + adn_element_bytes(m->out);
     m->flops = 2.0 * (double)g->n * (double)g->k * (double)m->taps;
     for (j = 0; j < 3; j++) m->flops *= (double)g->out[j];
     if (g->k * m->taps > INT32_MAX)
@@ -164,7 +142,7 @@ static bool has_vectors(const anydnn_tensor *t)
 
 static uint64_t blocks_of(int64_t count, const struct adn_variant *v)
 {
-    return (uint64_t)ceil_div(count, v->block);
+    return (uint64_t)adn_ceil_div(count, v->block);
 }
 
 static bool chooses_window(const struct adn_problem *p, const struct shape *m, const struct adn_device *device)
@@ -218,7 +196,7 @@ static bool plan_gather(const struct adn_problem *p, const struct adn_device *de
     q->size[0] = adn_divisor_of(m->out->dims[1] / width);
     q->rows = chooses_window(p, m, device) ? ADN_DEPTHWISE_ROWS : 1;
     q->window = q->rows > 1 ? q->axis[1].taps : 0;
-    q->size[2] = adn_divisor_of(ceil_div(extent[1], q->rows));
+    q->size[2] = adn_divisor_of(adn_ceil_div(extent[1], q->rows));
     if (q->channel_inner && m->taps > 1 && (uint64_t)filter_bytes <= p->workspace_limit &&
         m->flops >= 65536.0 * (device->info.compute_units > 0 ? device->info.compute_units : 1))
         add_pack(p, m, plan);
@@ -247,11 +225,11 @@ static void cut(const struct adn_problem *p, const struct adn_device *device, st
     const double part = (double)m->taps * (double)q->channels * sizeof(float);
     int64_t segments = 1;
     if (units > 0 && units < wanted)
-        segments = smaller(smaller(ceil_div(wanted, units), q->positions / least), SEGMENTS);
+        segments = adn_smaller(adn_smaller(adn_ceil_div(wanted, units), q->positions / least), SEGMENTS);
     if ((double)segments * part > (double)p->workspace_limit) segments = (int64_t)((double)p->workspace_limit / part);
     if (segments < 1) segments = 1;
-    q->segment = q->positions > 0 ? ceil_div(q->positions, segments) : 1;
-    q->segments = q->positions > 0 ? ceil_div(q->positions, q->segment) : 1;
+    q->segment = q->positions > 0 ? adn_ceil_div(q->positions, segments) : 1;
+    q->segments = q->positions > 0 ? adn_ceil_div(q->positions, q->segment) : 1;
 }
 
 static bool plan_filter(const struct adn_problem *p, const struct adn_device *device, struct shape *m,
@@ -270,7 +248,7 @@ static bool plan_filter(const struct adn_problem *p, const struct adn_device *de
                           "needs blocks of %d threads", (int)v->block);
     while (v->block > 1 && inner && q->lanes_log2 < 5 && (1 << q->lanes_log2) < g->k) q->lanes_log2++;
     q->tap_rows = adn_divisor_of(g->filter[0] * g->filter[1]);
-    q->chunks = adn_divisor_of(ceil_div(g->k, (int64_t)1 << q->lanes_log2));
+    q->chunks = adn_divisor_of(adn_ceil_div(g->k, (int64_t)1 << q->lanes_log2));
     q->size[0] = adn_divisor_of(1);
     q->positions = g->n * g->out[0] * g->out[1] * g->out[2];
     units = m->taps > 0 ? q->tap_rows.value * q->chunks.value : 0;
@@ -318,8 +296,7 @@ static bool plan_depthwise(const struct adn_problem *p, const struct adn_device 
 
 const struct adn_engine adn_engine_conv_depthwise = {
     .name = "conv_depthwise",
-    .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
-           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
+    .ops = ADN_CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT,
     .revision = 1,
     .variants = variants,

@@ -38,13 +38,9 @@ static void fill(const struct adn_problem *p, const struct adn_conv_geometry *g,
     memcpy(q->pad, g->pad, sizeof q->pad);
     memcpy(q->dilation, g->dilation, sizeof q->dilation);
     memcpy(q->xs, g->xs, sizeof q->xs);
-    memcpy(q->ws, g->ws, sizeof q->ws);
     memcpy(q->ys, g->ys, sizeof q->ys);
     memcpy(q->zs, g->zs, sizeof q->zs);
-    for (j = 0; g->flip && j < 3; j++) {
-        q->w_origin += (g->filter[j] - 1) * g->ws[2 + j];
-        q->ws[2 + j] = -g->ws[2 + j];
-    }
+    q->w_origin = adn_conv_filter_strides(g, q->ws);
     q->count = numbers;
     q->n = g->n;
     q->k_group = g->k / g->groups;
@@ -144,8 +140,7 @@ static bool plan_direct(const struct adn_problem *p, const struct adn_device *de
 
 const struct adn_engine adn_engine_conv_direct = {
     .name = "conv_direct",
-    .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
-           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
+    .ops = ADN_CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_GENERIC,
     .revision = 1,
     .variants = variants,

@@ -5,6 +5,10 @@
 #define ADN_CONV_EPILOGUE_H
 #include "../index/lang.h"
 
+/* Numbers of anydnn_conv_activation, and of anydnn_dtype for the outputs of 8-bit convolutions. */
+enum { ADN_CONV_RELU = 1, ADN_CONV_LEAKY_RELU, ADN_CONV_CLIPPED_RELU, ADN_CONV_SIGMOID, ADN_CONV_TANH };
+enum { ADN_Y_F32 = 1, ADN_Y_I8 = 5, ADN_Y_U8 = 6, ADN_Y_I32 = 7 };
+
 struct adn_conv_epilogue {
     adn_u64 wide_alpha, wide_beta, wide_alpha2, wide_coef; /* bits of doubles, for f64 */
     adn_i64 bias_step, scale_step;                         /* elements from one channel to the next */

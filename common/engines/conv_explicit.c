@@ -12,6 +12,7 @@
  * Limits           Coordinates below 2^30; no bias in backward data; the matrix must fit into the workspace. */
 #include "conv_as_matmul.h"
 #include "conv_explicit_params.h"
+#include "plan_conv.h"
 #include "plan_tile.h"
 
 #include <string.h>
@@ -23,7 +24,6 @@ static const struct adn_variant variants[] = {
 #include "conv_explicit.variants"
 };
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
-static const int64_t limit = (int64_t)1 << 30;
 
 struct job {
     struct adn_conv_geometry g;
@@ -44,17 +44,6 @@ struct job {
 static uint64_t size_of(const struct job *m)
 {
     return anydnn_dtype_size(m->dtype);
-}
-
-static bool check_sizes(const struct adn_conv_geometry *g, struct adn_refusal *why)
-{
-    int j;
-    for (j = 0; j < 3; j++)
-        if (g->in[j] + g->pad[j] + g->pad_end[j] >= limit || g->stride[j] >= limit || g->dilation[j] >= limit ||
-            g->out[j] >= limit || g->filter[j] * g->dilation[j] >= limit)
-            return adn_refuse(why, ANYDNN_REASON_SIZE, 0, "coordinate", g->in[j], limit - 1,
-                              "spatial axis %d is longer than %lld", j, (long long)limit - 1);
-    return true;
 }
 
 static bool is_channel_inner(const struct adn_conv_geometry *g)
@@ -244,7 +233,7 @@ static bool start(const struct adn_problem *p, const struct adn_device *device, 
     m->dw = m->op == ANYDNN_OP_CONV_BACKWARD_FILTER;
     m->dtype = x->dtype;
     adn_conv_geometry(p, &m->g);
-    if (!check_sizes(&m->g, why)) return false;
+    if (!adn_conv_fits(&m->g, why)) return false;
     if (m->data && adn_tensor(p, ANYDNN_BIAS))
         return adn_refuse(why, ANYDNN_REASON_FEATURE, ANYDNN_BIAS, "bias", 1, 0, "takes no bias in backward data");
     m->channel_inner = is_channel_inner(&m->g);
@@ -303,8 +292,7 @@ static void bind(const struct adn_problem *p, const double *scalar, const struct
 
 const struct adn_engine adn_engine_conv_explicit = {
     .name = "conv_explicit",
-    .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
-           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
+    .ops = ADN_CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_DETERMINISTIC,
     .revision = 1,
     .variants = variants,

@@ -45,8 +45,7 @@ static bool candidate(const struct adn_problem *p, const struct adn_device *devi
 
 const struct adn_engine adn_engine_conv_igemm = {
     .name = "conv_igemm",
-    .ops = ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |
-           ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER),
+    .ops = ADN_CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT,
     .revision = 1,
     .variants = variants,

@@ -8,15 +8,6 @@
 
 static const int64_t limit = ADN_CONV_LIMIT;
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t r = a % b;
-        a = b, b = r;
-    }
-    return a;
-}
-
 /* Whether axis u lies closer in memory than every spatial axis: then it is the inner digit. */
 static int is_inner(int64_t size, int64_t stride, const int64_t *sizes, const int64_t *strides)
 {
@@ -24,19 +15,6 @@ static int is_inner(int64_t size, int64_t stride, const int64_t *sizes, const in
     for (j = 0; j < 3; j++)
         if (sizes[j] > 1 && strides[j] <= stride) return 0;
     return size > 1;
-}
-
-/* The filter's strides with a flip folded in; returns the offset of its first tap. */
-static int64_t filter_strides(const struct adn_conv_geometry *g, int64_t *ws)
-{
-    int64_t origin = 0;
-    int j;
-    for (j = 0; j < 5; j++) ws[j] = g->ws[j];
-    for (j = 0; g->flip && j < 3; j++) {
-        origin += (g->filter[j] - 1) * ws[2 + j];
-        ws[2 + j] = -ws[2 + j];
-    }
-    return origin;
 }
 
 /* An axis of forward or backward filter: `columns` and `taps` positions whose steps add up to the coordinate. */
@@ -57,7 +35,7 @@ static void plain_axis(struct adn_conv_axis *axis, int64_t columns, int64_t taps
 /* An axis of backward data: a phase for each remainder of the position by the stride. */
 static void phased_axis(struct adn_conv_axis *axis, const struct adn_conv_geometry *g, int j)
 {
-    const int64_t stride = g->stride[j], step = stride / gcd(stride, g->dilation[j]), taps = g->filter[j];
+    const int64_t stride = g->stride[j], step = stride / adn_gcd(stride, g->dilation[j]), taps = g->filter[j];
     axis->columns = adn_divisor_of((g->in[j] + stride - 1) / stride);
     axis->depth[0] = adn_divisor_of((taps + step - 1) / step);
     axis->depth[1] = adn_divisor_of(taps < step ? 1 : taps / step);
@@ -79,7 +57,7 @@ static void forward(struct adn_conv_product *m, const struct adn_conv_geometry *
     const int64_t kg = g->k / g->groups, cg = g->c / g->groups;
     int64_t ws[5];
     int j;
-    p->a_origin = filter_strides(g, ws);
+    p->a_origin = adn_conv_filter_strides(g, ws);
     p->a_row = ws[0], p->a_u = ws[1], p->a_group = kg * ws[0];
     p->b_column_u = g->xs[0], p->b_depth_u = g->xs[1], p->b_group = cg * g->xs[1];
     p->y_row = g->ys[1], p->y_u = g->ys[0], p->y_group = kg * g->ys[1];
@@ -99,7 +77,7 @@ static void backward_data(struct adn_conv_product *m, const struct adn_conv_geom
     const int64_t kg = g->k / g->groups, cg = g->c / g->groups;
     int64_t ws[5];
     int j;
-    p->a_origin = filter_strides(g, ws);
+    p->a_origin = adn_conv_filter_strides(g, ws);
     p->a_row = ws[1], p->a_u = ws[0], p->a_group = kg * ws[0];
     p->b_column_u = g->ys[0], p->b_depth_u = g->ys[1], p->b_group = kg * g->ys[1];
     p->y_row = g->xs[1], p->y_u = g->xs[0], p->y_group = cg * g->xs[1];
@@ -119,7 +97,7 @@ static void backward_filter(struct adn_conv_product *m, const struct adn_conv_ge
     const int64_t kg = g->k / g->groups, cg = g->c / g->groups;
     int64_t ws[5];
     int j;
-    p->y_origin = filter_strides(g, ws);
+    p->y_origin = adn_conv_filter_strides(g, ws);
     p->a_row = g->ys[1], p->a_u = g->ys[0], p->a_group = kg * g->ys[1];
     p->b_column_u = g->xs[1], p->b_depth_u = g->xs[0], p->b_group = cg * g->xs[1];
     p->y_row = ws[0], p->y_u = ws[1], p->y_group = kg * ws[0];
@@ -172,11 +150,6 @@ static bool a_has_vectors(const struct adn_conv_product *m, const anydnn_tensor 
     return taps % width == 0 && p->a_u % width == 0;
 }
 
-static double tensor_bytes(const anydnn_tensor *t)
-{
-    return (double)anydnn_tensor_count(t) * (double)anydnn_dtype_size(t->dtype);
-}
-
 bool adn_conv_product_of(const struct adn_problem *p, int width, struct adn_conv_product *m, struct adn_refusal *why)
 {
     struct adn_conv_geometry g;
@@ -185,11 +158,7 @@ bool adn_conv_product_of(const struct adn_problem *p, int width, struct adn_conv
     int j;
     memset(m, 0, sizeof *m);
     adn_conv_geometry(p, &g);
-    for (j = 0; j < 3; j++)
-        if (g.in[j] + g.pad[j] + g.pad_end[j] >= limit || g.stride[j] >= limit || g.dilation[j] >= limit ||
-            g.out[j] >= limit || g.filter[j] * g.dilation[j] >= limit)
-            return adn_refuse(why, ANYDNN_REASON_SIZE, 0, "coordinate", g.in[j], limit - 1,
-                              "spatial axis %d is longer than %lld", j, (long long)limit - 1);
+    if (!adn_conv_fits(&g, why)) return false;
     m->groups = g.groups;
     switch (p->def->op) {
     case ANYDNN_OP_CONV_FORWARD:
@@ -223,7 +192,7 @@ bool adn_conv_product_of(const struct adn_problem *p, int width, struct adn_conv
     m->params.b_vector = b_has_vectors(m, b, width);
     if (m->phases > 1) m->depth = (m->depth + m->phases - 1) / m->phases;
     adn_conv_epilogue_of(p, &m->params.e);
-    m->bytes = tensor_bytes(a) + tensor_bytes(b) +
+    m->bytes = adn_element_bytes(a) + adn_element_bytes(b) +
                (double)m->groups * (double)m->rows * (double)m->columns * (double)m->phases *
                    (double)anydnn_dtype_size(a->dtype);
     return true;

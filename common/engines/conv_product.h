@@ -5,10 +5,8 @@
 #define ADN_CONV_PRODUCT_H
 #include "common/backend.h"
 #include "conv_igemm_params.h"
+#include "plan_conv.h"
 #include "plan_tile.h"
-
-/* Rows, columns, depths and coordinates must lie below. */
-#define ADN_CONV_LIMIT ((int64_t)1 << 30)
 
 /* What depends on the problem alone. */
 struct adn_conv_product {

@@ -120,11 +120,6 @@ static bool choose(struct adn_matmul_tile_params *q, int dtype, bool may_split, 
     return true;
 }
 
-static double tensor_bytes(const anydnn_tensor *t)
-{
-    return (double)anydnn_tensor_count(t) * (double)anydnn_dtype_size(t->dtype);
-}
-
 /* The second step of a split product. */
 static void add_sum(const struct adn_problem *p, const struct adn_matmul_tile_params *q, int dtype, uint64_t parts,
                     struct adn_engine_plan *plan)
@@ -164,7 +159,7 @@ bool adn_matmul_tile_plan(const struct adn_problem *p, const struct adn_device *
             adn_step_null(step);
     }
     if (q.splits > 1) add_sum(p, &q, a->dtype, parts, plan);
-    plan->cost_ns = adn_estimate_ns(device, tensor_bytes(a) + tensor_bytes(b) + tensor_bytes(y),
+    plan->cost_ns = adn_estimate_ns(device, adn_element_bytes(a) + adn_element_bytes(b) + adn_element_bytes(y),
                                     2.0 * (double)q.part * (double)q.depth, l.share);
     return true;
 }

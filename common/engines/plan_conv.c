@@ -4,6 +4,13 @@
 
 #include <string.h>
 
+_Static_assert(ADN_CONV_RELU == (int)ANYDNN_CONV_RELU && ADN_CONV_LEAKY_RELU == (int)ANYDNN_CONV_LEAKY_RELU &&
+                   ADN_CONV_CLIPPED_RELU == (int)ANYDNN_CONV_CLIPPED_RELU &&
+                   ADN_CONV_SIGMOID == (int)ANYDNN_CONV_SIGMOID && ADN_CONV_TANH == (int)ANYDNN_CONV_TANH &&
+                   ADN_Y_F32 == (int)ANYDNN_F32 && ADN_Y_I8 == (int)ANYDNN_I8 && ADN_Y_U8 == (int)ANYDNN_U8 &&
+                   ADN_Y_I32 == (int)ANYDNN_I32,
+               "kernels know these numbers by names of their own");
+
 void adn_conv_epilogue_of(const struct adn_problem *p, struct adn_conv_epilogue *e)
 {
     const anydnn_tensor *bias = adn_tensor(p, ANYDNN_BIAS), *scales = adn_tensor(p, ANYDNN_SCALES);
@@ -80,4 +87,37 @@ bool adn_conv_has_dtype(const struct adn_device *device, int dtype, struct adn_r
 {
     if (dtype != ANYDNN_F64 || device->info.has_f64) return true;
     return adn_refuse(why, ANYDNN_REASON_DEVICE, 0, "dtype", dtype, ANYDNN_F32, "this device has no f64");
+}
+
+int64_t adn_gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t r = a % b;
+        a = b, b = r;
+    }
+    return a;
+}
+
+int64_t adn_conv_filter_strides(const struct adn_conv_geometry *g, int64_t ws[5])
+{
+    int64_t origin = 0;
+    int j;
+    for (j = 0; j < 5; j++) ws[j] = g->ws[j];
+    for (j = 0; g->flip && j < 3; j++) {
+        origin += (g->filter[j] - 1) * ws[2 + j];
+        ws[2 + j] = -ws[2 + j];
+    }
+    return origin;
+}
+
+bool adn_conv_fits(const struct adn_conv_geometry *g, struct adn_refusal *why)
+{
+    const int64_t limit = ADN_CONV_LIMIT;
+    int j;
+    for (j = 0; j < 3; j++)
+        if (g->in[j] + g->pad[j] + g->pad_end[j] >= limit || g->stride[j] >= limit || g->dilation[j] >= limit ||
+            g->out[j] >= limit || g->filter[j] * g->dilation[j] >= limit)
+            return adn_refuse(why, ANYDNN_REASON_SIZE, 0, "coordinate", g->in[j], limit - 1,
+                              "spatial axis %d is longer than %lld", j, (long long)limit - 1);
+    return true;
 }

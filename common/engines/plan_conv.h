@@ -1,9 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * common/engines/plan_conv.h: what the convolution engines share on the host: the epilogue of their parameter structs. */
+ * common/engines/plan_conv.h: what the convolution engines share on the host: the epilogue of their parameter structs, and
+ * questions about geometry. */
 #ifndef ADN_PLAN_CONV_H
 #define ADN_PLAN_CONV_H
 #include "common/backend.h"
 #include "conv_epilogue.h"
+
+#define ADN_CONVOLUTIONS                                                                                               \
+    (ADN_OP_BIT(ANYDNN_OP_CONV_FORWARD) | ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_DATA) |                                   \
+     ADN_OP_BIT(ANYDNN_OP_CONV_BACKWARD_FILTER))
+
+/* Coordinates that kernels hold in 32 bits must lie below. */
+#define ADN_CONV_LIMIT ((int64_t)1 << 30)
+bool adn_conv_fits(const struct adn_conv_geometry *g, struct adn_refusal *why);
+
+int64_t adn_gcd(int64_t a, int64_t b);
+
+/* The filter's strides with a flip folded in; returns the offset of its first tap. */
+int64_t adn_conv_filter_strides(const struct adn_conv_geometry *g, int64_t ws[5]);
 
 /* What the problem says of the epilogue; scalars are left to bind. */
 void adn_conv_epilogue_of(const struct adn_problem *p, struct adn_conv_epilogue *e);

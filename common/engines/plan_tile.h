@@ -51,6 +51,12 @@ static inline int64_t adn_tile_sum_bytes(int dtype)
     return dtype == ANYDNN_F64 ? 8 : 4;
 }
 
+/* Bytes of a tensor's elements, each counted once: what a pass over it moves. */
+static inline double adn_element_bytes(const anydnn_tensor *t)
+{
+    return (double)anydnn_tensor_count(t) * (double)anydnn_dtype_size(t->dtype);
+}
+
 static inline int64_t adn_smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;

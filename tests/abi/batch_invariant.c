@@ -3,6 +3,7 @@
  * five, for every operation that the flag concerns; on a GPU language the flag must make a difference somewhere: without it
  * the same items differ. */
 #include "../support/job.h"
+#include "bench/values.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,20 +35,13 @@ static const char *const lines[] = {
 
 static int failures;
 
-static double random_value(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (double)(int32_t)(*state >> 32) / 2147483648.0;
-}
-
 static void fill(struct job *job)
 {
-    uint64_t state = 7;
     int i;
     int64_t k;
     for (i = 0; i < job->operands; i++)
         for (k = 0; k < job->operand[i].count; k++) {
-            const double v = random_value(&state);
+            const double v = random_unit((uint64_t)job->operand[i].role, (uint64_t)k);
             if (job->operand[i].flags & ANYDNN_ROLE_IN)
                 job->operand[i].data[k] = job->operand[i].role == ANYDNN_LABELS ? floor(500 * (v + 1)) : v;
         }
