@@ -85,18 +85,15 @@ anydnn_status adn_cl_copy(anydnn_stream *stream, struct adn_place dst, struct ad
 static anydnn_status fill(anydnn_stream *stream, struct adn_place dst, uint8_t value, size_t width, uint64_t bytes)
 {
     unsigned char pattern[16];
-    uint64_t done, piece;
+    if (!bytes) return ANYDNN_OK;
     memset(pattern, value, sizeof pattern);
-    for (done = 0; done < bytes; done += piece) {
-        piece = piece_of(bytes - done);
-        ADN_CL_TRY(ADN_CL_COPY, adn_cl.EnqueueFillBuffer(adn_cl_queue(stream), dst.base, pattern, width,
-                                                         (size_t)(dst.offset + done), (size_t)piece, 0, NULL, NULL));
-    }
+    ADN_CL_TRY(ADN_CL_COPY, adn_cl.EnqueueFillBuffer(adn_cl_queue(stream), dst.base, pattern, width, (size_t)dst.offset,
+                                                     (size_t)bytes, 0, NULL, NULL));
     return ANYDNN_OK;
 }
 
 /* Whole 16 bytes in the middle, single bytes at both ends. */
-anydnn_status adn_cl_set(anydnn_stream *stream, struct adn_place dst, uint8_t value, uint64_t bytes)
+static anydnn_status set_near(anydnn_stream *stream, struct adn_place dst, uint8_t value, uint64_t bytes)
 {
     const uint64_t before = (16 - dst.offset % 16) % 16, head = before < bytes ? before : bytes;
     const uint64_t tail = (bytes - head) % 16, body = bytes - head - tail;
@@ -105,4 +102,35 @@ anydnn_status adn_cl_set(anydnn_stream *stream, struct adn_place dst, uint8_t va
     ADN_TRY(fill(stream, dst, value, 16, body));
     dst.offset += body;
     return fill(stream, dst, value, 1, tail);
+}
+
+/* The bytes 0 to 255: what is written from must outlive the command. */
+static const uint8_t *byte_of(uint8_t value)
+{
+#define ROW(first)                                                                                                     \
+    (first), (first) + 1, (first) + 2, (first) + 3, (first) + 4, (first) + 5, (first) + 6, (first) + 7, (first) + 8,   \
+        (first) + 9, (first) + 10, (first) + 11, (first) + 12, (first) + 13, (first) + 14, (first) + 15
+    static const uint8_t bytes[256] = { ROW(0x00), ROW(0x10), ROW(0x20), ROW(0x30), ROW(0x40), ROW(0x50),
+                                        ROW(0x60), ROW(0x70), ROW(0x80), ROW(0x90), ROW(0xa0), ROW(0xb0),
+                                        ROW(0xc0), ROW(0xd0), ROW(0xe0), ROW(0xf0) };
+#undef ROW
+    return &bytes[value];
+}
+
+/* NVIDIA's driver (580) counts the offset of a fill of single bytes in 32 bits: from 2^31 on it faults, from 2^32 on it
+ * writes elsewhere. Fills stay below; what lies behind is copied from what was set, which doubles. */
+anydnn_status adn_cl_set(anydnn_stream *stream, struct adn_place dst, uint8_t value, uint64_t bytes)
+{
+    const uint64_t limit = (uint64_t)1 << 31;
+    uint64_t done = dst.offset < limit ? limit - dst.offset : 1;
+    if (done > bytes) done = bytes;
+    ADN_TRY(dst.offset < limit ? set_near(stream, dst, value, done)
+                               : adn_cl_copy_in(stream, dst, byte_of(value), done));
+    while (done < bytes) {
+        const struct adn_place next = { dst.base, dst.offset + done };
+        const uint64_t piece = done < bytes - done ? done : bytes - done;
+        ADN_TRY(adn_cl_copy(stream, next, dst, piece));
+        done += piece;
+    }
+    return ANYDNN_OK;
 }

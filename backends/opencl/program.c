@@ -92,6 +92,12 @@ static anydnn_status refuse(anydnn_context *context, cl_program program, cl_int 
     return ANYDNN_UNSUPPORTED;
 }
 
+/* The compiler's answer to this source; any other code is about the device or the host, and the next try may work. */
+static bool is_refusal(cl_int code)
+{
+    return code == CL_BUILD_PROGRAM_FAILURE || code == CL_COMPILER_NOT_AVAILABLE || code == CL_INVALID_BUILD_OPTIONS;
+}
+
 static anydnn_status build_source(anydnn_context *context, const struct adn_embedded *source, const char *options,
                                   const struct adn_variant *variant, cl_program *program)
 {
@@ -109,10 +115,10 @@ static anydnn_status build_source(anydnn_context *context, const struct adn_embe
         *program = made;
         return ANYDNN_OK;
     }
-    if (code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES)
-        status = adn_cl_check(code, ADN_CL_ALLOC, "clBuildProgram", variant);
-    else
+    if (is_refusal(code))
         status = refuse(context, made, code, variant);
+    else
+        status = adn_cl_check(code, ADN_CL_ALLOC, "clBuildProgram", variant);
     adn_cl.ReleaseProgram(made);
     return status;
 }

@@ -4,7 +4,8 @@
  * with NaN. The automatic choice and each engine by name run; then windows of the outputs are read back (the first,
  * middle and last elements, those around the 2^31-th element and the 2^31-th and 2^32-th byte, and scattered ones, with
  * the bytes between and behind the elements) and compared with the formula (../support/expect.h), and all elements are
- * searched for NaN. Without --small it needs a GPU with 48 GiB; with it, the same cases run on small tensors. */
+ * searched for NaN. Then bytes are set around 2^31, 2^32 and so on to 2^35. Without --small it needs a GPU with 48 GiB;
+ * with it, the same cases run on small tensors, and bytes are set as far as the device's largest allocation goes. */
 #include "../support/expect.h"
 #include "../support/job.h"
 #include "bench/values.h"
@@ -487,6 +488,69 @@ static void run_case(const struct big *big, const char *line)
     close_run(r);
 }
 
+/* ---- Setting bytes far behind the start: drivers count in 32 bits there ---- */
+
+enum { MARGIN = 512, BEFORE = 0x11, AFTER = 0xa5 };
+
+/* Sets `bytes` from `start` on and compares the margin around `edge`, which lies in the middle of it. */
+static bool set_at(anydnn_mem memory, uint64_t edge, uint64_t start, uint64_t bytes)
+{
+    unsigned char got[MARGIN];
+    const uint64_t first = edge - MARGIN / 2;
+    uint64_t i;
+    anydnn_status status;
+    memset(got, BEFORE, sizeof got);
+    status = anydnn_copy_in(stream, anydnn_mem_at(memory, first), got, sizeof got);
+    if (!status) status = anydnn_set(stream, anydnn_mem_at(memory, start), AFTER, bytes);
+    if (!status) status = anydnn_copy_out(stream, got, anydnn_mem_at(memory, first), sizeof got);
+    if (!status) status = anydnn_stream_sync(stream);
+    if (status)
+        printf("FAILED setting %llu bytes at %llu: %s\n", (unsigned long long)bytes, (unsigned long long)start,
+               anydnn_message());
+    for (i = 0; i < MARGIN && !status; i++) {
+        const bool set = first + i >= start && first + i < start + bytes;
+        if (got[i] == (set ? AFTER : BEFORE)) continue;
+        printf("FAILED setting %llu bytes at %llu: byte %llu is %d\n", (unsigned long long)bytes,
+               (unsigned long long)start, (unsigned long long)(first + i), got[i]);
+        return false;
+    }
+    return !status;
+}
+
+/* Around one edge; where `whole`, also everything before and behind it in one call. */
+static bool sets_around(anydnn_mem memory, uint64_t edge, uint64_t size, bool whole)
+{
+    static const int starts[] = { -100, -16, -1, 0, 1, 17 };
+    static const uint64_t lengths[] = { 1, 15, 16, 31, 100 };
+    bool right = true;
+    int i, k;
+    for (i = 0; i < (int)(sizeof starts / sizeof *starts); i++)
+        for (k = 0; k < (int)(sizeof lengths / sizeof *lengths); k++)
+            right &= set_at(memory, edge, edge - 128 + (uint64_t)(128 + starts[i]), lengths[k]);
+    if (whole) right &= set_at(memory, edge, 3, size - 5) & set_at(memory, size - MARGIN / 2, 3, size - 5);
+    return right;
+}
+
+static void far_sets(bool small)
+{
+    const uint64_t slack = 2 * MARGIN;
+    anydnn_mem memory = anydnn_mem_none();
+    int shift;
+    for (shift = 31; shift <= 35; shift++) {
+        const uint64_t edge = (uint64_t)1 << shift, size = edge + slack;
+        if (small && shift > 32) break;
+        if (size > (uint64_t)info.max_alloc_bytes || anydnn_alloc(context, size, &memory) != ANYDNN_OK) {
+            printf("skipped: no room for setting bytes around 2^%d\n", shift);
+            skipped++;
+            continue;
+        }
+        *(sets_around(memory, edge, size, !small) ? &passed : &failed) += 1;
+        printf("set bytes around 2^%d\n", shift);
+        anydnn_free(context, memory);
+    }
+    fflush(stdout);
+}
+
 /* 0, or the exit code of the test, which has said why. */
 static int open_device(const char *device, bool small)
 {
@@ -519,6 +583,7 @@ int main(int argc, char **argv)
     code = open_device(device, small);
     for (i = 0; !code && i < (int)(sizeof cases / sizeof *cases); i++)
         run_case(&cases[i], small ? cases[i].small : cases[i].line);
+    if (!code) far_sets(small);
     anydnn_stream_destroy(stream);
     anydnn_close(context);
     if (code) return code;
