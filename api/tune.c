@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SAMPLES = 25, MAX_CALLS = 64, POISON = 0xff, ALIGNMENT = 4096 };
+enum { MAX_SAMPLES = 25, MAX_CALLS = 64, MAX_TRIES = 1000, POISON = 0xff, ALIGNMENT = 4096 };
 
 static const double default_budget = 200e6, sample_ns = 100e3;
 
@@ -409,24 +409,58 @@ anydnn_status anydnn_tuning_load(anydnn_context *context, const char *path)
     return ANYDNN_OK;
 }
 
+struct content {
+    void *bytes; /* malloc'ed; NULL = no file */
+    size_t size;
+};
+
+static struct adn_tuning_text text_of(const struct content *content)
+{
+    const struct adn_tuning_text text = { content->bytes ? content->bytes : "", content->bytes ? content->size : 0 };
+    return text;
+}
+
+static bool same_content(const struct content *a, const struct content *b)
+{
+    if (!a->bytes || !b->bytes) return !a->bytes && !b->bytes;
+    return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
+}
+
+/* Merges into what the file holds. What it held instead at the last moment becomes *late; none: all is done. */
+static anydnn_status save_once(const anydnn_context *context, const char *path, struct content *late)
+{
+    struct content now = { NULL, 0 }, old = { NULL, 0 }, merged = { NULL, 0 };
+    anydnn_status status = ANYDNN_OK;
+    now.bytes = adn_file_read(path, ADN_TUNING_FILE, &now.size);
+    /* What cannot be read cannot be merged, and must not be lost. */
+    if (!now.bytes && adn_file_problem(NULL) != ADN_FILE_MISSING) return cannot("read", path, readable);
+    merged.bytes = adn_tuning_merge(context, text_of(&now), text_of(late), &merged.size);
+    if (!merged.bytes)
+        status = adn_fail(ANYDNN_OUT_OF_MEMORY, "no host memory to merge tuning files");
+    else if (late->bytes && same_content(&merged, &now))
+        status = ANYDNN_OK; /* whoever came between has merged everything in */
+    else if (!adn_file_swap(path, merged.bytes, merged.size, ADN_TUNING_FILE, &old.bytes, &old.size))
+        status = cannot("written", path, "a file in a folder that exists and has room");
+    free(late->bytes);
+    late->bytes = NULL;
+    if (old.bytes && !same_content(&old, &now)) *late = old, old.bytes = NULL;
+    free(now.bytes);
+    free(old.bytes);
+    free(merged.bytes);
+    return status;
+}
+
 anydnn_status anydnn_tuning_save(anydnn_context *context, const char *path)
 {
-    size_t size = 0, merged_size = 0;
-    void *bytes;
-    char *merged;
+    struct content late = { NULL, 0 };
     anydnn_status status;
+    int tries = 0;
     ADN_NOT_NULL(context);
     ADN_NOT_NULL(path);
     ADN_TRY(adn_check_process(context));
-    bytes = adn_file_read(path, ADN_TUNING_FILE, &size);
-    /* What cannot be read cannot be merged, and must not be lost. */
-    if (!bytes && adn_file_problem(NULL) != ADN_FILE_MISSING) return cannot("read", path, readable);
-    merged = adn_tuning_merge(context, bytes ? bytes : "", bytes ? size : 0, &merged_size);
-    free(bytes);
-    if (!merged) return adn_fail(ANYDNN_OUT_OF_MEMORY, "no host memory to merge tuning files");
-    status = adn_file_write(path, merged, merged_size)
-                 ? ANYDNN_OK
-                 : cannot("written", path, "a file in a folder that exists and has room");
-    free(merged);
+    /* Whoever displaces a content that it has not merged answers for it: nothing of programs that save at once is lost. */
+    do status = save_once(context, path, &late);
+    while (status == ANYDNN_OK && late.bytes && ++tries < MAX_TRIES);
+    free(late.bytes);
     return status;
 }

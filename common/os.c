@@ -290,19 +290,66 @@ static int create_beside(const char *path, char *temporary, size_t capacity)
     return file;
 }
 
-bool adn_file_write(const char *path, const void *bytes, size_t size)
+/* A new file beside `path` with this content; false when nothing of it is left. */
+static bool write_beside(const char *path, const void *bytes, size_t size, char *temporary, size_t capacity)
 {
-    char temporary[4096];
     bool good;
-    int problem, file = create_beside(path, temporary, sizeof temporary);
+    int problem, file = create_beside(path, temporary, capacity);
     if (file < 0) return false;
     good = write_all(file, bytes, size);
     problem = errno;
     if (close(file) != 0 && good) good = false, problem = errno;
-    if (good && rename(temporary, path) != 0) good = false, problem = errno;
     if (!good) unlink(temporary);
     errno = problem;
     return good;
+}
+
+/* Takes a temporary file away and keeps errno. */
+static void drop(const char *temporary)
+{
+    const int problem = errno;
+    unlink(temporary);
+    errno = problem;
+}
+
+bool adn_file_write(const char *path, const void *bytes, size_t size)
+{
+    char temporary[4096];
+    if (!write_beside(path, bytes, size, temporary, sizeof temporary)) return false;
+    if (rename(temporary, path) == 0) return true;
+    drop(temporary);
+    return false;
+}
+
+enum placing { PLACED, EXCHANGED, NOT_PLACED };
+
+/* Gives a temporary file its name; what had the name gets the temporary one where the file system can do that. */
+static enum placing put_in_place(const char *temporary, const char *path)
+{
+#ifdef RENAME_EXCHANGE
+    int tries;
+    for (tries = 0; tries < 100; tries++) { /* the file may come and go in between */
+        if (renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) == 0) return EXCHANGED;
+        if (errno != ENOENT) break;
+        if (renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_NOREPLACE) == 0) return PLACED;
+        if (errno != EEXIST) break;
+    }
+    if (errno != EINVAL && errno != ENOSYS) return NOT_PLACED;
+#endif
+    return rename(temporary, path) == 0 ? PLACED : NOT_PLACED;
+}
+
+bool adn_file_swap(const char *path, const void *bytes, size_t size, size_t limit, void **old, size_t *old_size)
+{
+    char temporary[4096];
+    enum placing placing;
+    *old = NULL;
+    if (!write_beside(path, bytes, size, temporary, sizeof temporary)) return false;
+    placing = put_in_place(temporary, path);
+    if (placing == PLACED) return true;
+    if (placing == EXCHANGED) *old = adn_file_read(temporary, limit, old_size);
+    drop(temporary);
+    return *old != NULL;
 }
 
 void adn_file_remove(const char *path) { unlink(path); }

@@ -54,7 +54,10 @@ void adn_aligned_free(void *pointer);
 void *adn_file_read(const char *path, size_t limit, size_t *size);
 /* Writes atomically: a temporary name in the same folder, flushed, then renamed. */
 bool adn_file_write(const char *path, const void *bytes, size_t size);
-/* Why the thread's last adn_file_read or adn_file_write failed, to be asked at once; *text (may be NULL) in words. */
+/* The same, and *old = what the new content took the place of, malloc'ed (NULL: there was no file, or this system cannot
+ * exchange two names). Fails, too, where the old content cannot be read or exceeds `limit` bytes: the new one stays. */
+bool adn_file_swap(const char *path, const void *bytes, size_t size, size_t limit, void **old, size_t *old_size);
+/* Why the thread's last adn_file_read, _write or _swap failed, to be asked at once; *text (may be NULL) in words. */
 enum adn_file_problem { ADN_FILE_MISSING, ADN_FILE_NO_MEMORY, ADN_FILE_OTHER };
 enum adn_file_problem adn_file_problem(const char **text);
 void adn_file_remove(const char *path);

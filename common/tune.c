@@ -63,29 +63,43 @@ static bool is_text(const char *line, size_t length)
     return true;
 }
 
-static bool take_line(const char *line, size_t length, adn_tuning_take *take, void *user)
+enum kind { ENTRY, COMMENT, MALFORMED }; /* blank lines are comments */
+
+static enum kind read_line(const char *line, size_t length, struct adn_tuned *tuned, char *key)
 {
-    char text[ADN_TUNING_KEY + 256], key[ADN_TUNING_KEY];
+    char text[ADN_TUNING_KEY + 256];
     const char *first;
-    struct adn_tuned tuned;
-    if (length >= sizeof text || !is_text(line, length)) return false;
+    if (length >= sizeof text || !is_text(line, length)) return MALFORMED;
     memcpy(text, line, length);
     text[length] = 0;
     first = text + strspn(text, " \t\r");
-    if (*first == '#' || *first == 0) return true;
-    return read_entry(text, &tuned, key) && take(user, &tuned, key);
+    if (*first == '#' || *first == 0) return COMMENT;
+    return read_entry(text, tuned, key) ? ENTRY : MALFORMED;
+}
+
+/* The next line from *at on, without its newline; false when only a piece without newline, or nothing, is left. */
+static bool next_line(const char **at, size_t *left, const char **line, size_t *length)
+{
+    const char *end = *left ? memchr(*at, '\n', *left) : NULL;
+    if (!end) return false;
+    *line = *at;
+    *length = (size_t)(end - *at);
+    *left -= *length + 1;
+    *at = end + 1;
+    return true;
 }
 
 size_t adn_tuning_parse(const void *bytes, size_t size, adn_tuning_take *take, void *user)
 {
-    const char *at = bytes, *end;
-    size_t ignored = 0;
-    for (; size > 0; size -= (size_t)(end + 1 - at), at = end + 1) {
-        end = memchr(at, '\n', size);
-        if (!end) return ignored + 1;
-        if (!take_line(at, (size_t)(end - at), take, user)) ignored++;
+    char key[ADN_TUNING_KEY];
+    const char *at = bytes, *line;
+    struct adn_tuned tuned;
+    size_t ignored = 0, length;
+    while (next_line(&at, &size, &line, &length)) {
+        const enum kind kind = read_line(line, length, &tuned, key);
+        if (kind == MALFORMED || (kind == ENTRY && !take(user, &tuned, key))) ignored++;
     }
-    return ignored;
+    return ignored + (size > 0);
 }
 
 /* ---- table ---- */
@@ -277,30 +291,80 @@ size_t adn_tuning_add(anydnn_context *context, const void *bytes, size_t size)
     return adn_tuning_parse(bytes, size, take_own, context);
 }
 
-struct merge {
-    const anydnn_context *context;
-    struct adn_tuning *all;
+/* ---- merging ---- */
+
+static const char head[] = "# anydnn tuning: ENGINE REVISION NANOSECONDS DEVICE | PROBLEM\n";
+
+/* Lines that are no entries, each once, in their order. */
+struct others {
+    struct adn_tuning *seen;
+    char *text;
+    size_t used, room;
 };
 
-static bool take_all(void *user, const struct adn_tuned *tuned, const char *key)
+static bool take_into(void *user, const struct adn_tuned *tuned, const char *key)
 {
-    return adn_tuning_put(((struct merge *)user)->all, key, tuned);
+    return adn_tuning_put(user, key, tuned);
 }
 
-static bool bring_in(struct merge *merge)
+static bool append_other(struct others *o, const char *line, size_t length)
 {
-    struct adn_tuning *own = merge->context->tuning;
+    if (o->room - o->used < length + 1) {
+        const size_t room = 2 * o->room + length + 1024;
+        char *grown = realloc(o->text, room);
+        if (!grown) return false;
+        o->text = grown;
+        o->room = room;
+    }
+    memcpy(o->text + o->used, line, length);
+    o->used += length;
+    o->text[o->used++] = '\n';
+    return true;
+}
+
+/* False: out of memory. What is no text, or longer than any entry, goes. */
+static bool keep_other(struct others *o, const char *line, size_t length)
+{
+    static const struct adn_tuned nothing;
+    struct adn_tuned found;
+    char text[ADN_TUNING_KEY + 256];
+    while (length > 0 && strchr(" \t\r", line[length - 1])) length--;
+    if (length == 0 || length >= sizeof text || !is_text(line, length)) return true;
+    if (length == sizeof head - 2 && memcmp(line, head, length) == 0) return true;
+    memcpy(text, line, length);
+    text[length] = 0;
+    if (adn_tuning_get(o->seen, text, &found) || adn_tuning_count(o->seen) >= ADN_TUNING_ENTRIES) return true;
+    return adn_tuning_put(o->seen, text, &nothing) && append_other(o, line, length);
+}
+
+static bool keep_others(struct others *o, struct adn_tuning_text from)
+{
+    char key[ADN_TUNING_KEY];
+    const char *at = from.bytes, *line;
+    struct adn_tuned tuned;
+    size_t length;
+    bool good = true;
+    while (good && next_line(&at, &from.size, &line, &length))
+        if (read_line(line, length, &tuned, key) != ENTRY) good = keep_other(o, line, length);
+    return good;
+}
+
+/* Where both have an entry, that of `from` comes in when it is faster or the other one is of no use. */
+static bool bring_in(const anydnn_context *context, struct adn_tuning *from, struct adn_tuning *all)
+{
     const struct entry *entry;
     struct adn_tuned there;
     bool good = true, mine;
     int i;
-    adn_mutex_lock(own->lock);
+    adn_mutex_lock(from->lock);
     for (i = 0; i < BUCKETS && good; i++)
-        for (entry = own->bucket[i]; entry && good; entry = entry->next)
-            if (!adn_tuning_get(merge->all, entry->key, &there) || there.ns >= entry->tuned.ns ||
-                !is_current(merge->context, &there, entry->key, &mine))
-                good = adn_tuning_put(merge->all, entry->key, &entry->tuned);
-    adn_mutex_unlock(own->lock);
+        for (entry = from->bucket[i]; entry && good; entry = entry->next) {
+            const bool known = adn_tuning_get(all, entry->key, &there);
+            if (known && !is_current(context, &entry->tuned, entry->key, &mine)) continue;
+            if (!known || there.ns > entry->tuned.ns || !is_current(context, &there, entry->key, &mine))
+                good = adn_tuning_put(all, entry->key, &entry->tuned);
+        }
+    adn_mutex_unlock(from->lock);
     return good;
 }
 
@@ -310,11 +374,10 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Sorted, so that files compare well. */
-static char *print_all(const struct adn_tuning *all, size_t *size)
+static char *print_all(const struct others *others, const struct adn_tuning *all, size_t *size)
 {
-    static const char head[] = "# anydnn tuning: ENGINE REVISION NANOSECONDS DEVICE | PROBLEM\n";
     const struct entry **sorted = malloc(((size_t)all->count + 1) * sizeof *sorted), *entry;
-    size_t room = sizeof head, used;
+    size_t room = sizeof head + others->used, used = sizeof head - 1;
     char *text;
     int count = 0, i;
     for (i = 0; sorted && i < BUCKETS; i++)
@@ -325,7 +388,9 @@ static char *print_all(const struct adn_tuning *all, size_t *size)
     text = sorted ? malloc(room) : NULL;
     if (text) {
         qsort(sorted, (size_t)count, sizeof *sorted, by_key);
-        used = (size_t)snprintf(text, room, "%s", head);
+        memcpy(text, head, used);
+        if (others->used) memcpy(text + used, others->text, others->used);
+        used += others->used;
         for (i = 0; i < count; i++)
             used += (size_t)snprintf(text + used, room - used, "%s %u %llu %s\n", sorted[i]->tuned.engine,
                                      sorted[i]->tuned.revision, (unsigned long long)sorted[i]->tuned.ns, sorted[i]->key);
@@ -335,13 +400,26 @@ static char *print_all(const struct adn_tuning *all, size_t *size)
     return text;
 }
 
-char *adn_tuning_merge(const anydnn_context *context, const void *bytes, size_t size, size_t *merged_size)
+static char *merge(const anydnn_context *context, struct adn_tuning_text now, struct adn_tuning_text late,
+                   struct adn_tuning *all, struct adn_tuning *before, struct others *others, size_t *size)
 {
-    struct merge merge = { context, adn_tuning_create() };
-    char *text;
-    if (!merge.all) return NULL;
-    adn_tuning_parse(bytes, size, take_all, &merge);
-    text = bring_in(&merge) ? print_all(merge.all, merged_size) : NULL;
-    adn_tuning_destroy(merge.all);
+    adn_tuning_parse(now.bytes, now.size, take_into, all);
+    adn_tuning_parse(late.bytes, late.size, take_into, before);
+    if (!keep_others(others, now) || !keep_others(others, late)) return NULL;
+    if (!bring_in(context, before, all) || !bring_in(context, context->tuning, all)) return NULL;
+    return print_all(others, all, size);
+}
+
+char *adn_tuning_merge(const anydnn_context *context, struct adn_tuning_text now, struct adn_tuning_text late,
+                       size_t *merged_size)
+{
+    struct adn_tuning *all = adn_tuning_create(), *before = adn_tuning_create();
+    struct others others = { adn_tuning_create(), NULL, 0, 0 };
+    char *text = NULL;
+    if (all && before && others.seen) text = merge(context, now, late, all, before, &others, merged_size);
+    adn_tuning_destroy(all);
+    adn_tuning_destroy(before);
+    adn_tuning_destroy(others.seen);
+    free(others.text);
     return text;
 }

@@ -45,8 +45,16 @@ const struct adn_engine *adn_tuning_engine(const anydnn_context *context, const 
  * malformed, or of an unknown engine or another revision. */
 size_t adn_tuning_add(anydnn_context *context, const void *bytes, size_t size);
 
-/* The text of a file with this content after the context's entries came in: of two entries the faster stays, unless it
- * is the file's and of no use to the context. malloc'ed; NULL: out of memory. */
-char *adn_tuning_merge(const anydnn_context *context, const void *bytes, size_t size, size_t *merged_size);
+/* A file's content. */
+struct adn_tuning_text {
+    const void *bytes;
+    size_t size;
+};
+
+/* The text of a file with the content `now` after the entries of `late`, which has been in its place, and those of the
+ * context came in: of two entries the faster stays, unless it is of no use to the context. Lines of `now` and `late` that
+ * are no entries but text stay once, before the entries. malloc'ed; NULL: out of memory. */
+char *adn_tuning_merge(const anydnn_context *context, struct adn_tuning_text now, struct adn_tuning_text late,
+                       size_t *merged_size);
 
 #endif

@@ -331,6 +331,8 @@ int closedir(DIR *folder)
     }
 PATH_FUNCTION(fsync, (int file), (file))
 PATH_FUNCTION(rename, (const char *from, const char *to), (from, to))
+PATH_FUNCTION(renameat2, (int from_at, const char *from, int to_at, const char *to, unsigned flags),
+              (from_at, from, to_at, to, flags))
 PATH_FUNCTION(mkdir, (const char *path, mode_t mode), (path, mode))
 PATH_FUNCTION(stat, (const char *path, struct stat *info), (path, info))
 PATH_FUNCTION(fstat, (int file, struct stat *info), (file, info))

@@ -2,7 +2,7 @@
  * tests/faults/os_shim.h: controls of functions that stand before the C library's and fail, when told so, for calls
  * that come from libanydnn.so itself (seen by the return address); all others go through. Linked before the C library.
  * Two groups are counted: memory (malloc, calloc, realloc, posix_memalign, pthread_create) and files (open, fopen,
- * read, write, fsync, close, rename, mkdir, stat, fstat, opendir, unlink, utime). glibc alone. */
+ * read, write, fsync, close, rename, renameat2, mkdir, stat, fstat, opendir, unlink, utime). glibc alone. */
 #ifndef OS_SHIM_H
 #define OS_SHIM_H
 

@@ -381,16 +381,21 @@ static void files(const char *device)
     CHECK(adn_tuning_count(second->tuning) == 0 && anydnn_tuning_load(second, path) == ANYDNN_OK);
     CHECK(adn_tuning_count(second->tuning) == adn_tuning_count(context->tuning));
 
-    /* Merging: other devices stay, nonsense goes, the faster of two stays unless it is of another revision. */
+    /* Merging: other devices and what is no entry stay, what is no text goes, the faster of two stays unless it is of
+     * another revision. */
     CHECK(adn_problem_init(&p, (const anydnn_op *)&m.op, NULL, m.row, 2, false) == ANYDNN_OK);
     adn_problem_settle(&p, &context->options);
     CHECK(adn_tuning_key(context, &p, key, sizeof key) && adn_tuning_get(context->tuning, key, &tuned));
-    snprintf(line, sizeof line, "other:1 1 5 moon:x | fill y=4\nnonsense\n%s %u 1 %s\n", tuned.engine, tuned.revision, key);
+    snprintf(line, sizeof line, "other:1 1 5 moon:x | fill y=4\nnonsense\n# mine  \n\n\001\nnonsense\n%s %u 1 %s\n# more\ncut off",
+             tuned.engine, tuned.revision, key);
     write_text(other_path, line);
-    CHECK(anydnn_tuning_save(context, other_path) == ANYDNN_OK);
+    for (count = 0; count < 2; count++) CHECK(anydnn_tuning_save(context, other_path) == ANYDNN_OK);
     text = read_text(other_path);
     snprintf(line, sizeof line, "%s %u 1 %s\n", tuned.engine, tuned.revision, key);
-    CHECK(strstr(text, line) && strstr(text, "other:1 1 5 moon:x | fill y=4\n") && !strstr(text, "nonsense"));
+    CHECK(strstr(text, line) && strstr(text, "other:1 1 5 moon:x | fill y=4\n"));
+    CHECK_CASE(strncmp(text, "# anydnn tuning", 15) == 0 && strstr(text, "PROBLEM\nnonsense\n# mine\n# more\n") ==
+               strstr(text, "PROBLEM\n"), text);
+    CHECK(strstr(strstr(text, "nonsense") + 1, "nonsense") == NULL && !strchr(text, 1) && !strstr(text, "cut off"));
     free(text);
     snprintf(line, sizeof line, "%s %u 1 %s\n", tuned.engine, tuned.revision + 1, key);
     write_text(other_path, line);

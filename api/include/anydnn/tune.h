@@ -47,8 +47,10 @@ ANYDNN_API anydnn_status anydnn_find(anydnn_stream *stream, const anydnn_op *op,
 ANYDNN_API anydnn_status anydnn_tuning_load(anydnn_context *context, const char *path);
 
 /* Merges what the context knows into a file, which is made if it is not there: of two entries for one problem the faster
- * stays, entries of other devices stay, lines that are malformed go. The file is replaced at once: a reader sees the old
- * or the new one. Of two programs that save at the same moment, one may undo the other's additions.
+ * stays, entries of other devices stay, and so do comments and malformed lines of text, before the entries. The file is
+ * replaced at once: a reader sees the old or the new one. No lock is taken: programs that save at the same moment merge
+ * what they find that they displaced, so nothing is lost, except where the system cannot exchange two files (Linux can,
+ * on local file systems): there one of them may undo the other's additions.
  * INVALID: NULL; a path that cannot be written, or a file there that cannot be read. OUT_OF_MEMORY. */
 ANYDNN_API anydnn_status anydnn_tuning_save(anydnn_context *context, const char *path);
 
