@@ -302,9 +302,25 @@ struct others {
     size_t used, room;
 };
 
+struct filling {
+    struct adn_tuning *table;
+    bool short_of_memory;
+};
+
 static bool take_into(void *user, const struct adn_tuned *tuned, const char *key)
 {
-    return adn_tuning_put(user, key, tuned);
+    struct filling *filling = user;
+    const bool good = adn_tuning_put(filling->table, key, tuned);
+    if (!good && adn_tuning_count(filling->table) < ADN_TUNING_ENTRIES) filling->short_of_memory = true;
+    return good;
+}
+
+/* False: out of memory. */
+static bool fill(struct adn_tuning *table, struct adn_tuning_text from)
+{
+    struct filling filling = { table, false };
+    adn_tuning_parse(from.bytes, from.size, take_into, &filling);
+    return !filling.short_of_memory;
 }
 
 static bool append_other(struct others *o, const char *line, size_t length)
@@ -403,8 +419,7 @@ static char *print_all(const struct others *others, const struct adn_tuning *all
 static char *merge(const anydnn_context *context, struct adn_tuning_text now, struct adn_tuning_text late,
                    struct adn_tuning *all, struct adn_tuning *before, struct others *others, size_t *size)
 {
-    adn_tuning_parse(now.bytes, now.size, take_into, all);
-    adn_tuning_parse(late.bytes, late.size, take_into, before);
+    if (!fill(all, now) || !fill(before, late)) return NULL;
     if (!keep_others(others, now) || !keep_others(others, late)) return NULL;
     if (!bring_in(context, before, all) || !bring_in(context, context->tuning, all)) return NULL;
     return print_all(others, all, size);

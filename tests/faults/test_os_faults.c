@@ -97,31 +97,6 @@ static anydnn_status fail_once(int group, int n, int count, int error, int live)
     return status;
 }
 
-/* ---- Memory. ---- */
-
-static void test_memory(pass_function *pass, bool without_cache, int at_least)
-{
-    int n, calls, live;
-    failing_pass = pass;
-    cold = without_cache;
-    snprintf(scenario_case, sizeof scenario_case, "clean pass on %s", device);
-    clean_pass(OS_SHIM_MEMORY); /* what is made once in a process is made here */
-    live = os_shim_live();
-    calls = clean_pass(OS_SHIM_MEMORY);
-    CHECK(calls >= at_least && os_shim_live() == live);
-    for (n = 1; n <= calls; n++) {
-        const anydnn_status status = fail_once(OS_SHIM_MEMORY, n, 1, ENOMEM, live);
-        CHECK(status == ANYDNN_OK || (status == ANYDNN_OUT_OF_MEMORY && anydnn_message()[0]));
-    }
-    for (n = 1; n <= calls; n += 5) {
-        const anydnn_status status = fail_once(OS_SHIM_MEMORY, n, 1 << 20, ENOMEM, live);
-        CHECK(status == ANYDNN_OK || (status == ANYDNN_OUT_OF_MEMORY && anydnn_message()[0]));
-    }
-    clean_pass(OS_SHIM_MEMORY);
-    CHECK(missed <= calls / 4);
-    missed = 0;
-}
-
 /* ---- Cache files: whatever happens to them, results are right. ---- */
 
 static void test_cache_files(bool without_cache)
@@ -234,6 +209,32 @@ static void test_tuning_files(void)
     CHECK(missed == 0 && clean_pass(OS_SHIM_FILES) == calls && holds(foreign));
 }
 
+/* ---- Memory. ---- */
+
+static void test_memory(pass_function *pass, bool without_cache, int at_least)
+{
+    int n, calls, live;
+    failing_pass = pass;
+    cold = without_cache;
+    snprintf(scenario_case, sizeof scenario_case, "clean pass on %s", device);
+    clean_pass(OS_SHIM_MEMORY); /* what is made once in a process is made here */
+    live = os_shim_live();
+    calls = clean_pass(OS_SHIM_MEMORY);
+    CHECK(calls >= at_least && os_shim_live() == live);
+    for (n = 1; n <= calls; n++) {
+        const anydnn_status status = fail_once(OS_SHIM_MEMORY, n, 1, ENOMEM, live);
+        CHECK(status == ANYDNN_OK || (status == ANYDNN_OUT_OF_MEMORY && anydnn_message()[0]));
+        CHECK(pass != tuning_pass || holds(foreign));
+    }
+    for (n = 1; n <= calls; n += 5) {
+        const anydnn_status status = fail_once(OS_SHIM_MEMORY, n, 1 << 20, ENOMEM, live);
+        CHECK(status == ANYDNN_OK || (status == ANYDNN_OUT_OF_MEMORY && anydnn_message()[0]));
+    }
+    clean_pass(OS_SHIM_MEMORY);
+    CHECK(missed <= calls / 4);
+    missed = 0;
+}
+
 /* ---- Processes that are killed. ---- */
 
 /* Exit code of a child that runs one pass, 128 + signal when it was killed. */
@@ -310,12 +311,14 @@ int main(int argc, char **argv)
     there = test_killed();
     device = "cpu";
     test_memory(scenario_run, false, 20);
+    CHECK(write_foreign());
     test_memory(tuning_pass, false, 15);
     test_tuning_files();
     if (there) {
         device = opencl;
         unlink(tuning);
         test_memory(scenario_run, false, 30);
+        CHECK(write_foreign());
         test_memory(tuning_pass, false, 30);
         unlink(tuning);
         test_memory(scenario_relu, true, 15);
