@@ -6,9 +6,11 @@
 // Stages   A stage is 64 bytes of depths of every row of A and column of B, in shared memory, where the four pieces of a
 //          line change places by its number, so that neither the stores nor ldmatrix meet bank conflicts. Depths are
 //          decoded into a table as in conv_igemm.cu.
-// Kernels  conv_mma_pipe, where depths lie side by side in both operands: asynchronous copies of 16 bytes, four threads
-//          a line, several stages in flight. conv_mma, for all layouts: a thread gathers half a line of each side into
-//          registers while the stage before is multiplied. conv_mma_sum adds splits up.
+// Kernels  conv_mma_pipe, where depths lie side by side in both operands: asynchronous copies of 16 bytes, several stages
+//          in flight. conv_mma_pipe_a, where the rows of A lie side by side instead (the filter of backward data, channels
+//          last), and conv_mma_pipe_ab, where the columns of B do so too (backward filter, channels last): halves only;
+//          a stage holds 32 depths of such a side, and ldmatrix turns it. conv_mma, for all layouts: a thread gathers
+//          half a line of each side into registers while the stage before is multiplied. conv_mma_sum adds splits up.
 // Warps    ROWS / DOWN by COLUMNS / ACROSS outputs a warp, in pieces of 16 x 8. A step of 32 bytes of depth is one mma:
 //          16 halves or 8 floats; ldmatrix moves both alike.
 // Limits   As conv_igemm.cu.
@@ -40,6 +42,15 @@ __device__ __forceinline__ void load_matrices(word (&r)[4], const void *line)
 {
     const word at = (word)__cvta_generic_to_shared(line);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at));
+}
+
+// The same of matrices that lie with rows and columns exchanged.
+__device__ __forceinline__ void load_turned(word (&r)[4], const void *line)
+{
+    const word at = (word)__cvta_generic_to_shared(line);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(at));
 }
@@ -81,6 +92,27 @@ template <int LATER> __device__ __forceinline__ void wait_but_for()
 // Where piece i of line `number` lies: eight lines that are read together meet all banks.
 __device__ __forceinline__ int swizzled(int i, int number) { return i ^ (number / 2 & 3); }
 
+// A side of a stage: 64 bytes of depths a line, or, turned, 32 depths of eight lines a piece.
+template <int LINES, bool TURNED> struct mma_side {
+    static constexpr int PIECES = LINES / 8;
+    uint4 piece[LINES * 4];
+
+    __device__ uint4 *line(int i, int number) { return &piece[number * 4 + swizzled(i, number)]; }
+    __device__ const uint4 *line(int i, int number) const { return &piece[number * 4 + swizzled(i, number)]; }
+    // Pieces of eight depths that are read together meet all banks.
+    __device__ uint4 *turned(int i, int depth) { return &piece[depth * PIECES + (i ^ (depth & 7))]; }
+    __device__ const uint4 *turned(int i, int depth) const { return &piece[depth * PIECES + (i ^ (depth & 7))]; }
+
+    // Four matrices: lines first + 0-7 and 8-15 at each of two pieces of depths; LINES_FIRST says which vary faster.
+    template <bool LINES_FIRST> __device__ void load(word (&r)[4], int first, int step) const
+    {
+        const int lane = threadIdx.x % 32, faster = lane / 8 % 2, slower = lane / 16;
+        const int lines = LINES_FIRST ? faster : slower, depths = LINES_FIRST ? slower : faster;
+        if constexpr (TURNED) load_turned(r, turned(first / 8 + lines, (step + depths) * 8 + lane % 8));
+        else load_matrices(r, line(step + depths, first + lines * 8 + lane % 8));
+    }
+};
+
 // The outputs of a warp.
 template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_warp {
     static constexpr int THREADS = 32 * DOWN * ACROSS, DEPTH = 64 / sizeof(T), PER = 16 / sizeof(T);
@@ -102,23 +134,19 @@ template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS> struct mma_wa
         __syncthreads();
     }
 
-    __device__ void multiply_stage(const uint4 (&a)[ROWS][4], const uint4 (&b)[COLUMNS][4])
+    template <typename A, typename B> __device__ void multiply_stage(const A &a, const B &b)
     {
-        const int lane = threadIdx.x % 32;
-        // Lines of A: 0-7 and 8-15 of a piece, then both again 16 bytes on; of B: 0-7, the same 16 bytes on, then 8-15.
-        const int a_line = first_row() + lane % 16, a_piece = lane / 16;
-        const int b_line = first_column() + lane % 8 + lane / 16 * 8, b_piece = lane / 8 % 2;
 #pragma unroll
         for (int step = 0; step < 4; step += 2) {
             word af[TM][4], bf[TN / 2][4];
 #pragma unroll
             for (int i = 0; i < TM; i++) {
-                load_matrices(af[i], &a[a_line + 16 * i][swizzled(step + a_piece, a_line)]);
+                a.template load<true>(af[i], first_row() + 16 * i, step);
                 round_operands<T>(af[i]);
             }
 #pragma unroll
             for (int j = 0; j < TN / 2; j++) {
-                load_matrices(bf[j], &b[b_line + 16 * j][swizzled(step + b_piece, b_line)]);
+                b.template load<false>(bf[j], first_column() + 16 * j, step);
                 round_operands<T>(bf[j]);
             }
 #pragma unroll
@@ -181,7 +209,8 @@ struct mma_gather : mma_warp<T, ROWS, COLUMNS, DOWN, ACROSS> {
     static_assert(warp::THREADS == 2 * ROWS && ROWS == COLUMNS, "a thread loads half a line of each side");
 
     struct buffers {
-        uint4 a[2][ROWS][4], b[2][COLUMNS][4];
+        mma_side<ROWS, false> a[2];
+        mma_side<COLUMNS, false> b[2];
         adn_igemm_depth table[warp::THREADS];
         adn_igemm_tile t;
     };
@@ -235,9 +264,8 @@ struct mma_gather : mma_warp<T, ROWS, COLUMNS, DOWN, ACROSS> {
     {
 #pragma unroll
         for (int v = 0; v < 2; v++) {
-            const int to = swizzled(half * 2 + v, line);
-            s.a[buffer][line][to] = av[v];
-            s.b[buffer][line][to] = bv[v];
+            *s.a[buffer].line(half * 2 + v, line) = av[v];
+            *s.b[buffer].line(half * 2 + v, line) = bv[v];
         }
     }
 
@@ -257,16 +285,35 @@ struct mma_gather : mma_warp<T, ROWS, COLUMNS, DOWN, ACROSS> {
     }
 };
 
-// ---- conv_mma_pipe: 16 bytes of depths at a time ----
+// ---- conv_mma_pipe: 16 bytes at a time ----
 
-template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS, int STAGES>
+// Which pieces of a side's stage a thread copies: COUNT of them, lines (turned: depths) APART of each other.
+template <int LINES, bool TURNED, int THREADS> struct mma_share {
+    static constexpr int COUNT = LINES * 4 / THREADS, ACROSS = TURNED ? LINES / 8 : 4, APART = THREADS / ACROSS;
+    static constexpr int LINES_APART = TURNED ? 0 : APART, DEPTHS_APART = TURNED ? APART : 0;
+    static_assert(COUNT * THREADS == LINES * 4 && APART % 8 == 0, "whole shares, swizzled alike");
+    // Line of the tile, depth of the stage and place of the first.
+    __device__ static int line() { return TURNED ? threadIdx.x % ACROSS * 8 : threadIdx.x / ACROSS; }
+    __device__ static int depth(int per) { return TURNED ? threadIdx.x / ACROSS : threadIdx.x % ACROSS * per; }
+    __device__ static uint4 *place(mma_side<LINES, TURNED> &side)
+    {
+        return TURNED ? side.turned(threadIdx.x % ACROSS, threadIdx.x / ACROSS)
+                      : side.line(threadIdx.x % ACROSS, threadIdx.x / ACROSS);
+    }
+    static constexpr int PLACES_APART = APART * ACROSS;
+};
+
+template <typename T, int ROWS, int COLUMNS, int DOWN, int ACROSS, int STAGES, bool A_TURNED, bool B_TURNED>
 struct mma_pipe : mma_warp<T, ROWS, COLUMNS, DOWN, ACROSS> {
     typedef mma_warp<T, ROWS, COLUMNS, DOWN, ACROSS> warp;
-    static constexpr int DEPTH = warp::DEPTH, PER = warp::PER, APART = warp::THREADS / 4;
-    static constexpr int LA = ROWS / APART, LB = COLUMNS / APART; // lines of a thread
+    typedef mma_share<ROWS, A_TURNED, warp::THREADS> a_share;
+    typedef mma_share<COLUMNS, B_TURNED, warp::THREADS> b_share;
+    static constexpr int DEPTH = warp::DEPTH, PER = warp::PER;
+    static_assert(sizeof(T) == 2 || (!A_TURNED && !B_TURNED), "ldmatrix turns elements of two bytes");
 
     struct buffers {
-        uint4 a[STAGES][ROWS][4], b[STAGES][COLUMNS][4];
+        mma_side<ROWS, A_TURNED> a[STAGES];
+        mma_side<COLUMNS, B_TURNED> b[STAGES];
         adn_igemm_depth table[warp::THREADS];
         adn_igemm_tile t;
     };
@@ -274,38 +321,52 @@ struct mma_pipe : mma_warp<T, ROWS, COLUMNS, DOWN, ACROSS> {
 
     buffers &s;
     const adn_conv_igemm_params &p;
-    const T *a;
-    mma_column<T> column[LB];
-    int line, piece; // of the thread's first line; the others follow APART lines on
+    const T *a; // of the first line
+    mma_column<T> column[B_TURNED ? 1 : b_share::COUNT];
 
     __device__ mma_pipe(buffers &shared, const T *a_base, const T *b_base, const adn_conv_igemm_params &params)
         : s(shared), p(params)
     {
-        line = threadIdx.x / 4;
-        piece = threadIdx.x % 4;
-        a = a_base + (s.t.a_origin + (s.t.row + line) * p.a_row);
+        a = a_base + (s.t.a_origin + (s.t.row + a_share::line()) * p.a_row);
 #pragma unroll
-        for (int i = 0; i < LB; i++) column[i].init(b_base, s.t.column + line + i * APART, s.t, p);
+        for (int i = 0; i < (B_TURNED ? 1 : b_share::COUNT); i++)
+            column[i].init(b_base, s.t.column + b_share::line() + i * b_share::LINES_APART, s.t, p);
+    }
+
+    __device__ void copy_a(uint4 *to, const adn_igemm_depth *row, int left)
+    {
+        const int depth = a_share::depth(PER), rows = p.rows - s.t.row - a_share::line();
+        adn_i64 from = row[depth].a;
+#pragma unroll
+        for (int i = 0; i < a_share::COUNT; i++) {
+            const bool there = (depth + i * a_share::DEPTHS_APART < left) & (i * a_share::LINES_APART < rows);
+            if (A_TURNED && i > 0) from = row[depth + i * a_share::DEPTHS_APART].a;
+            copy_piece(to + i * a_share::PLACES_APART, there ? a + from : a, there);
+            from += a_share::LINES_APART * p.a_row;
+        }
+    }
+    __device__ void copy_b(uint4 *to, const adn_igemm_depth *row, int left)
+    {
+        const int depth = b_share::depth(PER);
+        adn_igemm_depth r = row[depth];
+#pragma unroll
+        for (int i = 0; i < b_share::COUNT; i++) {
+            const mma_column<T> &c = column[B_TURNED ? 0 : i];
+            if (B_TURNED && i > 0) r = row[depth + i * b_share::DEPTHS_APART];
+            const bool there = (depth + i * b_share::DEPTHS_APART < left) & c.inside(r, p);
+            copy_piece(to + i * b_share::PLACES_APART, there ? c.b + r.b : a, there);
+        }
     }
 
     // The copies of stage k; none behind the end, but a group is closed in any case.
     __device__ void issue(int k, int stages)
     {
         if (k < stages) {
-            const int slot = k % STAGES, to = swizzled(piece, line); // APART is a multiple of 8
-            const bool live = k * DEPTH + piece * PER < s.t.depth_end - s.t.depth_begin;
+            const adn_igemm_depth *row = s.table + k % warp::TABLED * DEPTH;
+            const int left = s.t.depth_end - s.t.depth_begin - k * DEPTH;
             warp::prepare(s.table, k, s.t, p);
-            const adn_igemm_depth r = s.table[k % warp::TABLED * DEPTH + piece * PER];
-#pragma unroll
-            for (int i = 0; i < LA; i++) {
-                const bool there = live && s.t.row + line + i * APART < p.rows;
-                copy_piece(&s.a[slot][line + i * APART][to], there ? a + (i * APART * p.a_row + r.a) : a, there);
-            }
-#pragma unroll
-            for (int i = 0; i < LB; i++) {
-                const bool there = live & column[i].inside(r, p);
-                copy_piece(&s.b[slot][line + i * APART][to], there ? column[i].b + r.b : a, there);
-            }
+            copy_a(a_share::place(s.a[k % STAGES]), row, left);
+            copy_b(b_share::place(s.b[k % STAGES]), row, left);
         }
         close_stage();
     }
@@ -349,15 +410,18 @@ __device__ void conv_mma(typename Tile::buffers &buffers, const T *a, const T *b
         __shared__ alignas(16) tile::buffers buffers;                                                                  \
         conv_mma<T, tile, rows, columns>(buffers, a, b, adn_conv_places{ bias, z, scales, y }, parts, p);              \
     }
-#define ADN_ENTRY_conv_mma_pipe(name, T, block, rows, columns, depth, down, across, stages)                            \
+#define ADN_PIPE(name, T, block, rows, columns, depth, down, across, stages, a_turned, b_turned)                       \
     extern "C" __global__ void __launch_bounds__(block, 512 / block)                                                   \
         name(const T *a, const T *b, ADN_PLACES, float *parts, const __grid_constant__ adn_conv_igemm_params p)        \
     {                                                                                                                  \
-        typedef mma_pipe<T, rows, columns, down, across, stages> tile;                                                 \
+        typedef mma_pipe<T, rows, columns, down, across, stages, a_turned, b_turned> tile;                             \
         static_assert(tile::warp::THREADS == block && tile::DEPTH == depth, "constants of the row");                   \
         extern __shared__ uint4 dynamic[];                                                                             \
         conv_mma<T, tile, rows, columns>(*reinterpret_cast<tile::buffers *>(dynamic), a, b,                            \
                                          adn_conv_places{ bias, z, scales, y }, parts, p);                             \
     }
+#define ADN_ENTRY_conv_mma_pipe(...) ADN_PIPE(__VA_ARGS__, false, false)
+#define ADN_ENTRY_conv_mma_pipe_a(...) ADN_PIPE(__VA_ARGS__, true, false)
+#define ADN_ENTRY_conv_mma_pipe_ab(...) ADN_PIPE(__VA_ARGS__, true, true)
 #define ADN_ENTRY_conv_mma_sum(name, T, block, a, b, c, d, e, f) ADN_CONV_SUM(name, T, block)
 #include "../common/engines/conv_mma.variants"

@@ -5,6 +5,8 @@
 #include "common/engines/plan_conv.h"
 #include "cuda.h"
 
+#include <string.h>
+
 /* Pipelined kernels: their stages, a table of depths and the tile's place in dynamic shared memory. */
 #define ADN_VARIANT(kernel, dtype, block, a, b, c, d, e, f)                                                            \
     { "conv_mma", #kernel, #dtype, ANYDNN_##dtype, block, { a, b, c, d, e, f },                                        \
@@ -17,14 +19,24 @@ enum { VARIANTS = sizeof variants / sizeof variants[0], VECTOR_BYTES = 16 };
 /* Shares of what plain arithmetic could reach, before the factor below: tiles of 128 rows were measured behind. */
 static const struct adn_tile_speed speed = { 0.35, 0.5, 0.35, 0.0, 0.0 };
 
-/* The kernels that serve the product: pipelined ones where both operands come in whole vectors. */
+/* The kernel that serves the product's layouts. */
+static const char *kernel_for(const struct adn_conv_product *m)
+{
+    const bool halves = anydnn_dtype_size(m->dtype) == 2;
+    if (m->params.a_vector && m->params.b_vector) return "conv_mma_pipe";
+    if (halves && m->a_lines && m->params.b_vector) return "conv_mma_pipe_a";
+    if (halves && m->a_lines && m->b_lines) return "conv_mma_pipe_ab";
+    return "conv_mma";
+}
+
+/* Its rows, which lie side by side. */
 static const struct adn_variant *kernels_for(const struct adn_conv_product *m, int *count)
 {
-    const bool vectors = m->params.a_vector && m->params.b_vector;
-    int pipes = 0;
-    while (variants[pipes].constant[5] > 0) pipes++; /* the first rows have stages in flight */
-    *count = vectors ? pipes : VARIANTS - pipes;
-    return vectors ? variants : variants + pipes;
+    const char *kernel = kernel_for(m);
+    const struct adn_variant *first = variants;
+    while (strcmp(first->kernel, kernel) != 0) first++;
+    for (*count = 0; first + *count < variants + VARIANTS && !strcmp(first[*count].kernel, kernel);) ++*count;
+    return first;
 }
 
 static bool plan_mma(const struct adn_problem *p, const struct adn_device *device, const char *params, double factor,
@@ -84,7 +96,7 @@ const struct adn_engine adn_cuda_engine_conv_mma = {
     .name = "conv_mma",
     .ops = ADN_CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT,
-    .revision = 1,
+    .revision = 2,
     .variants = variants,
     .variant_count = VARIANTS,
     .plan = plan_halves,
@@ -96,7 +108,7 @@ const struct adn_engine adn_cuda_engine_conv_mma_tf32 = {
     .name = "conv_mma_tf32",
     .ops = ADN_CONVOLUTIONS,
     .traits = ANYDNN_TRAIT_DETERMINISTIC | ANYDNN_TRAIT_BATCH_INVARIANT | ANYDNN_TRAIT_REDUCED_MATH,
-    .revision = 1,
+    .revision = 2,
     .variants = variants,
     .variant_count = VARIANTS,
     .plan = plan_tf32,

@@ -150,6 +150,32 @@ static bool a_has_vectors(const struct adn_conv_product *m, const anydnn_tensor 
     return taps % width == 0 && p->a_u % width == 0;
 }
 
+/* Whether rows width * i .. width * i + width - 1 of A lie side by side, aligned, at every depth. */
+static bool a_has_lines(const struct adn_conv_product *m, const anydnn_tensor *a, int width)
+{
+    const struct adn_conv_igemm_params *p = &m->params;
+    int j;
+    if (!is_aligned(a, width) || p->a_row != 1 || m->rows % width) return false;
+    if ((p->depth_u.value > 1 && p->a_u % width) || (m->groups > 1 && p->a_group % width)) return false;
+    for (j = 0; j < 3; j++)
+        if (p->axis[j].taps > 1 && p->axis[j].a % width) return false;
+    return true;
+}
+
+/* The same of columns of B, which then differ in u alone and so pass its limits together. */
+static bool b_has_lines(const struct adn_conv_product *m, const anydnn_tensor *b, int width)
+{
+    const struct adn_conv_igemm_params *p = &m->params;
+    const bool one_digit = m->columns == (int64_t)p->column_u.value;
+    int j;
+    if (!is_aligned(b, width) || p->b_column_u != 1 || p->column_u.value % width) return false;
+    if (!one_digit && !p->column_u_inner) return false;
+    if ((p->depth_u.value > 1 && p->b_depth_u % width) || (m->groups > 1 && p->b_group % width)) return false;
+    for (j = 0; j < 3; j++)
+        if (p->axis[j].limit > 1 && p->axis[j].b % width) return false;
+    return true;
+}
+
 bool adn_conv_product_of(const struct adn_problem *p, int width, struct adn_conv_product *m, struct adn_refusal *why)
 {
     struct adn_conv_geometry g;
@@ -190,6 +216,8 @@ bool adn_conv_product_of(const struct adn_problem *p, int width, struct adn_conv
                           (long long)m->depth);
     m->params.a_vector = a_has_vectors(m, a, width);
     m->params.b_vector = b_has_vectors(m, b, width);
+    m->a_lines = a_has_lines(m, a, width);
+    m->b_lines = b_has_lines(m, b, width);
     if (m->phases > 1) m->depth = (m->depth + m->phases - 1) / m->phases;
     adn_conv_epilogue_of(p, &m->params.e);
     m->bytes = adn_element_bytes(a) + adn_element_bytes(b) +

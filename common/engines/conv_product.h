@@ -14,10 +14,11 @@ struct adn_conv_product {
     int dtype;
     int64_t rows, columns, depth, groups; /* depth: the mean over the phases, rounded up */
     int64_t phases;
+    bool a_lines, b_lines; /* whether `width` rows of A, columns of B lie side by side at every depth */
     double bytes, flops;
 };
 
-/* Describes the problem; a_vector and b_vector say whether `width` depths may be loaded as one vector. */
+/* Describes the problem; params.a_vector and .b_vector say whether `width` depths may be loaded as one vector. */
 bool adn_conv_product_of(const struct adn_problem *p, int width, struct adn_conv_product *m, struct adn_refusal *why);
 
 /* The role among three that belongs to the operation. */
