@@ -150,13 +150,18 @@ static anydnn_status status_of(cl_int code, enum adn_cl_where where)
 
 anydnn_status adn_cl_check(cl_int code, enum adn_cl_where where, const char *call, const struct adn_variant *variant)
 {
+    static const char member[] = "adn_cl.";
+    const char *prefix = "";
     char kernel[96] = "";
     if (code == CL_SUCCESS) return ANYDNN_OK;
     if (variant)
         snprintf(kernel, sizeof kernel, " (kernel %s of %s, %s, block %d)", variant->kernel, variant->stem,
                  variant->dtype_name, (int)variant->block);
     /* ADN_CL_TRY passes the text of the whole call: its name is enough. */
-    return adn_fail_native(status_of(code, where), code, "%s%.*s failed with %d (%s)%s",
-                           strncmp(call, "adn_cl.", 7) ? "" : "cl", (int)strcspn(call, "("),
-                           strncmp(call, "adn_cl.", 7) ? call : call + 7, (int)code, adn_cl_code_name(code), kernel);
+    if (strncmp(call, member, sizeof member - 1) == 0) {
+        prefix = "cl";
+        call += sizeof member - 1;
+    }
+    return adn_fail_native(status_of(code, where), code, "%s%.*s failed with %d (%s)%s", prefix, (int)strcspn(call, "("),
+                           call, (int)code, adn_cl_code_name(code), kernel);
 }
