@@ -25,7 +25,8 @@ anydnn_status adn_check_memory(const anydnn_context *context, const anydnn_mem *
         return adn_fail(ANYDNN_INVALID, "%s: needs %llu bytes from offset %llu, but its memory has %llu; accepted: %llu or more",
                         name, (unsigned long long)bytes, (unsigned long long)mem->offset, (unsigned long long)mem->size,
                         (unsigned long long)(mem->offset + bytes));
-    return ANYDNN_OK;
+    if (!context->backend->check_memory) return ANYDNN_OK;
+    return context->backend->check_memory(context, mem->base, mem->offset + bytes, name);
 }
 
 anydnn_status anydnn_alloc(anydnn_context *context, uint64_t bytes, anydnn_mem *mem)

@@ -87,6 +87,9 @@ struct adn_backend {
     anydnn_status (*free)(anydnn_context *context, void *base);
     anydnn_status (*alloc_host)(anydnn_context *context, uint64_t bytes, void **host);
     void (*free_host)(anydnn_context *context, void *host);
+    /* Optional, where memories are objects that can be asked: INVALID when `base`, called `name`, is not of the context or
+     * ends before `end` bytes. */
+    anydnn_status (*check_memory)(const anydnn_context *context, void *base, uint64_t end, const char *name);
 
     /* Streams: `native` is the caller's stream or queue where `wrap`, else an own one is made. */
     anydnn_status (*stream_create)(anydnn_stream *stream, bool wrap, void *native);

@@ -327,6 +327,7 @@ const struct adn_backend adn_opencl_backend = {
     .free = adn_cl_free,
     .alloc_host = adn_cl_alloc_host,
     .free_host = adn_cl_free_host,
+    .check_memory = adn_cl_check_memory,
     .stream_create = adn_cl_stream_create,
     .stream_destroy = adn_cl_stream_destroy,
     .stream_sync = adn_cl_stream_sync,

@@ -47,6 +47,7 @@ anydnn_status adn_cl_alloc(anydnn_context *context, uint64_t bytes, void **base)
 anydnn_status adn_cl_free(anydnn_context *context, void *base);
 anydnn_status adn_cl_alloc_host(anydnn_context *context, uint64_t bytes, void **host);
 void adn_cl_free_host(anydnn_context *context, void *host);
+anydnn_status adn_cl_check_memory(const anydnn_context *context, void *base, uint64_t end, const char *name);
 anydnn_status adn_cl_copy_in(anydnn_stream *stream, struct adn_place dst, const void *src, uint64_t bytes);
 anydnn_status adn_cl_copy_out(anydnn_stream *stream, void *dst, struct adn_place src, uint64_t bytes);
 anydnn_status adn_cl_copy(anydnn_stream *stream, struct adn_place dst, struct adn_place src, uint64_t bytes);

@@ -70,6 +70,8 @@ enum {
     CL_CONTEXT_DEVICES = 0x1081,
     CL_CONTEXT_PLATFORM = 0x1084,
     CL_QUEUE_CONTEXT = 0x1090,
+    CL_MEM_SIZE = 0x1102,
+    CL_MEM_CONTEXT = 0x1106,
     CL_QUEUE_DEVICE = 0x1091,
     CL_QUEUE_PROPERTIES = 0x1093,
     CL_PROGRAM_DEVICES = 0x1163,
@@ -107,6 +109,7 @@ enum {
     F(cl_int, Finish, (cl_command_queue))                                                                              \
     F(cl_mem, CreateBuffer, (cl_context, cl_bitfield, size_t, void *, cl_int *))                                       \
     F(cl_int, ReleaseMemObject, (cl_mem))                                                                              \
+    F(cl_int, GetMemObjectInfo, (cl_mem, cl_uint, size_t, void *, size_t *))                                           \
     F(cl_int, EnqueueReadBuffer,                                                                                       \
       (cl_command_queue, cl_mem, cl_bool, size_t, size_t, void *, cl_uint, const cl_event *, cl_event *))              \
     F(cl_int, EnqueueWriteBuffer,                                                                                      \

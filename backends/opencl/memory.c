@@ -30,6 +30,20 @@ anydnn_status adn_cl_free(anydnn_context *context, void *base)
     return ANYDNN_OK;
 }
 
+anydnn_status adn_cl_check_memory(const anydnn_context *context, void *base, uint64_t end, const char *name)
+{
+    cl_context owner = NULL;
+    size_t size = 0;
+    ADN_CL_TRY(ADN_CL_COPY, adn_cl.GetMemObjectInfo(base, CL_MEM_CONTEXT, sizeof(cl_context), &owner, NULL));
+    if (owner != adn_cl_native(context)->context)
+        return adn_fail(ANYDNN_INVALID,
+                        "%s: its cl_mem is of another cl_context; accepted: a buffer of the context's own", name);
+    ADN_CL_TRY(ADN_CL_COPY, adn_cl.GetMemObjectInfo(base, CL_MEM_SIZE, sizeof size, &size, NULL));
+    if (end <= size) return ANYDNN_OK;
+    return adn_fail(ANYDNN_INVALID, "%s: reaches %llu bytes into a cl_mem of %llu; accepted: a buffer of %llu or more",
+                    name, (unsigned long long)end, (unsigned long long)size, (unsigned long long)end);
+}
+
 anydnn_status adn_cl_alloc_host(anydnn_context *context, uint64_t bytes, void **host)
 {
     void *memory = bytes <= SIZE_MAX ? adn_aligned_alloc((size_t)bytes) : NULL;

@@ -146,7 +146,7 @@ static anydnn_status point_take(struct adn_cl_event *own, struct point **point)
         stamps_unlock();
     }
     adn_mutex_unlock(own->lock);
-    return *point ? status : adn_fail(ANYDNN_INVALID, "event was never recorded");
+    return *point ? status : adn_fail(ANYDNN_INVALID, "event was never recorded; accepted: an event after anydnn_event_record");
 }
 
 static void point_release(struct point *point)

@@ -215,6 +215,7 @@ PLAIN(GetDeviceIDs, (cl_platform_id of, cl_bitfield type, cl_uint room, cl_devic
 PLAIN(GetDeviceInfo, (cl_device_id of, INFO), (of, what, size, value, full))
 PLAIN(GetContextInfo, (cl_context of, INFO), (of, what, size, value, full))
 PLAIN(GetCommandQueueInfo, (cl_command_queue of, INFO), (of, what, size, value, full))
+PLAIN(GetMemObjectInfo, (cl_mem of, INFO), (of, what, size, value, full))
 PLAIN(GetProgramInfo, (cl_program of, INFO), (of, what, size, value, full))
 PLAIN(GetKernelInfo, (cl_kernel of, INFO), (of, what, size, value, full))
 PLAIN(GetKernelWorkGroupInfo, (cl_kernel of, cl_device_id on, INFO), (of, on, what, size, value, full))
