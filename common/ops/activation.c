@@ -19,7 +19,7 @@ static anydnn_status check_activation(struct adn_problem *p)
     ADN_TRY(adn_need_dtype(p, first, ADN_FLOATS));
     if (first == ANYDNN_X) return ANYDNN_OK;
     if (!adn_tensor(p, ANYDNN_X) && !adn_tensor(p, ANYDNN_Y))
-        return adn_fail(ANYDNN_INVALID, "neither x nor y is bound; activation_backward needs one of them");
+        return adn_fail(ANYDNN_INVALID, "neither x nor y is bound; accepted by activation_backward: one or both bound");
     ADN_TRY(adn_need_same_dtype(p, ANYDNN_X, first));
     ADN_TRY(adn_need_same_dtype(p, ANYDNN_Y, first));
     ADN_TRY(adn_need_same_dims(p, ANYDNN_X, first));

@@ -67,10 +67,10 @@ static anydnn_status check_binary_backward(struct adn_problem *p)
     ADN_TRY(check_operand(p, ANYDNN_DB));
     ADN_TRY(check_cover(p));
     if (mode >= ANYDNN_MUL && (!adn_tensor(p, ANYDNN_A) || !adn_tensor(p, ANYDNN_B)))
-        return adn_fail(ANYDNN_INVALID, "%s is not bound; binary_backward with mode %s needs a and b",
+        return adn_fail(ANYDNN_INVALID, "%s is not bound; accepted by binary_backward with mode %s: a and b bound",
                         adn_tensor(p, ANYDNN_A) ? "b" : "a", binary_names[mode]);
     if (!adn_tensor(p, ANYDNN_DA) && !adn_tensor(p, ANYDNN_DB))
-        return adn_fail(ANYDNN_INVALID, "neither da nor db is bound; binary_backward writes at least one");
+        return adn_fail(ANYDNN_INVALID, "neither da nor db is bound; accepted by binary_backward: one or both bound");
     ADN_TRY(adn_need_same_dims(p, ANYDNN_DA, ANYDNN_A));
     return adn_need_same_dims(p, ANYDNN_DB, ANYDNN_B);
 }
@@ -153,7 +153,7 @@ static anydnn_status check_reduce_backward(struct adn_problem *p)
     int i;
     ADN_TRY(check_reduce_axes(&p->desc.reduce, dy->ndim));
     if (p->desc.reduce.mode > ANYDNN_REDUCE_MAX)
-        return adn_fail(ANYDNN_INVALID, "mode is %s; reduce_backward accepts sum, mean and max",
+        return adn_fail(ANYDNN_INVALID, "mode is %s; accepted by reduce_backward: sum, mean, max",
                         reduce_names[p->desc.reduce.mode]);
     ADN_TRY(adn_need_dtype(p, ANYDNN_DY, ADN_FLOATS));
     ADN_TRY(adn_need_same_dtype(p, ANYDNN_X, ANYDNN_DY));
@@ -161,8 +161,8 @@ static anydnn_status check_reduce_backward(struct adn_problem *p)
     ADN_TRY(adn_need_ndim(p, ANYDNN_DX, dy->ndim, dy->ndim));
     ADN_TRY(adn_need_same_dims(p, ANYDNN_DX, ANYDNN_X));
     if (p->desc.reduce.mode == ANYDNN_REDUCE_MAX && !x)
-        return adn_fail(ANYDNN_INVALID, "x is not bound; reduce_backward with mode max needs it");
-    if (!full) return adn_fail(ANYDNN_INVALID, "neither x nor dx is bound; reduce_backward needs one for its dims");
+        return adn_fail(ANYDNN_INVALID, "x is not bound; accepted by reduce_backward with mode max: bound");
+    if (!full) return adn_fail(ANYDNN_INVALID, "neither x nor dx is bound; accepted by reduce_backward: one or both bound, for their dims");
     for (i = 0; i < dy->ndim; i++)
         ADN_TRY(adn_need_dim(p, ANYDNN_DY, i, p->desc.reduce.axes >> i & 1u ? 1 : full->dims[i]));
     return ANYDNN_OK;

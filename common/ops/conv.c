@@ -71,6 +71,9 @@ static anydnn_status check_channels(const struct adn_problem *p, const struct si
     if (s->y && s->y->dims[1] % groups)
         return adn_fail(ANYDNN_INVALID, "groups is %lld; accepted: a divisor of %s's %lld channels", (long long)groups,
                         adn_role_text(s->y_role), (long long)s->y->dims[1]);
+    if (s->w && s->w->dims[1] > INT64_MAX / groups)
+        return adn_fail(ANYDNN_INVALID, "groups is %lld with %s: dims[1] %lld; accepted: a product below 2^63",
+                        (long long)groups, adn_role_text(s->w_role), (long long)s->w->dims[1]);
     if (s->x && s->w) ADN_TRY(adn_need_dim(p, s->w_role, 1, s->x->dims[1] / groups));
     if (s->y && s->w) ADN_TRY(adn_need_dim(p, s->y_role, 1, s->w->dims[0]));
     if (s->y && s->x) ADN_TRY(adn_need_dim(p, s->y_role, 0, s->x->dims[0]));
@@ -115,12 +118,22 @@ static anydnn_status check(struct adn_problem *p)
     return ANYDNN_OK;
 }
 
+static anydnn_status too_far(int axis, int role, int64_t size)
+{
+    return adn_fail(ANYDNN_INVALID,
+                    "spatial axis %d: %s of %lld with these strides and dilations reaches too far; accepted: below 2^60 "
+                    "in all",
+                    axis, adn_role_text(role), (long long)size);
+}
+
 /* Smallest input that gives y, and the filter that uses the whole input. */
 static anydnn_status least_input(const anydnn_conv *c, const struct sides *s, int i, int64_t *size)
 {
+    const int64_t span = adn_window_span(s->y->dims[i + 2], s->w->dims[i + 2], c->stride[i], c->dilation[i]);
     *size = 0;
     if (s->y->dims[i + 2] == 0) return ANYDNN_OK;
-    *size = (s->y->dims[i + 2] - 1) * c->stride[i] + c->dilation[i] * (s->w->dims[i + 2] - 1) + 1 - c->pad[i] - c->pad_end[i];
+    if (span == INT64_MIN) return too_far(i, s->y_role, s->y->dims[i + 2]);
+    *size = span - c->pad[i] - c->pad_end[i];
     if (*size > 0 || anydnn_tensor_count(s->y) == 0) return ANYDNN_OK;
     return adn_fail(ANYDNN_INVALID,
                     "spatial axis %d: %s of %lld with pads %lld+%lld comes from an input of %lld; accepted: pads that leave 1 "
@@ -129,10 +142,15 @@ static anydnn_status least_input(const anydnn_conv *c, const struct sides *s, in
                     (long long)c->pad_end[i], (long long)*size, adn_role_text(s->x_role));
 }
 
-static int64_t whole_filter(const anydnn_conv *c, const struct sides *s, int i)
+static anydnn_status whole_filter(const anydnn_conv *c, const struct sides *s, int i, int64_t *size)
 {
-    int64_t room = s->x->dims[i + 2] + c->pad[i] + c->pad_end[i] - (s->y->dims[i + 2] - 1) * c->stride[i] - 1;
-    return room < 0 ? 1 : room / c->dilation[i] + 1;
+    const int64_t span = adn_window_span(s->y->dims[i + 2], 1, c->stride[i], 1);
+    int64_t room;
+    if (span == INT64_MIN) return too_far(i, s->y_role, s->y->dims[i + 2]);
+    if (s->x->dims[i + 2] > INT64_MAX / 8) return too_far(i, s->x_role, s->x->dims[i + 2]);
+    room = s->x->dims[i + 2] + c->pad[i] + c->pad_end[i] - span;
+    *size = room < 0 ? 1 : room / c->dilation[i] + 1;
+    return ANYDNN_OK;
 }
 
 static anydnn_status infer(const struct adn_problem *p, int role, anydnn_tensor *out)
@@ -150,7 +168,7 @@ static anydnn_status infer(const struct adn_problem *p, int role, anydnn_tensor 
     dims[1] = role == s.w_role ? s.x->dims[1] / c->groups : role == s.x_role ? s.w->dims[1] * c->groups : s.w->dims[0];
     for (i = 0; i < ndim - 2; i++) {
         if (role == s.x_role) ADN_TRY(least_input(c, &s, i, &dims[i + 2]));
-        else if (role == s.w_role) dims[i + 2] = whole_filter(c, &s, i);
+        else if (role == s.w_role) ADN_TRY(whole_filter(c, &s, i, &dims[i + 2]));
         else dims[i + 2] = s.x->dims[i + 2] == 0 || s.w->dims[i + 2] == 0 ? 0 : out_size(c, &s, i);
     }
     *out = anydnn_tensor_packed(s.x ? s.x->dtype : s.y->dtype, ndim, dims);

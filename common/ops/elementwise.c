@@ -30,7 +30,7 @@ static anydnn_status infer_copy(const struct adn_problem *p, int role, anydnn_te
 static anydnn_status infer_itself(const struct adn_problem *p, int role, anydnn_tensor *out)
 {
     const anydnn_tensor *t = adn_tensor(p, role);
-    if (!t) return adn_fail(ANYDNN_INVALID, "%s is not bound; %s needs it", adn_role_text(role), p->def->name);
+    if (!t) return adn_fail(ANYDNN_INVALID, "%s is not bound; accepted by %s: bound", adn_role_text(role), p->def->name);
     *out = *t;
     return ANYDNN_OK;
 }
@@ -89,7 +89,7 @@ static anydnn_status check_optimizer(struct adn_problem *p)
         ADN_TRY(adn_need_same_dims(p, moments[i], ANYDNN_GRAD));
     }
     if (!adam && p->desc.optimizer.nesterov && !adn_tensor(p, ANYDNN_MOMENT1))
-        return adn_fail(ANYDNN_INVALID, "moment1 is not bound; sgd with nesterov needs it");
+        return adn_fail(ANYDNN_INVALID, "moment1 is not bound; accepted by sgd with nesterov: bound");
     return ANYDNN_OK;
 }
 

@@ -129,7 +129,7 @@ static anydnn_status check_backward(struct adn_problem *p)
     ADN_TRY(check_indices(p, x ? x : dx));
     ADN_TRY(adn_need_same_dims(p, ANYDNN_INDICES, ANYDNN_DY));
     if (p->desc.pool.mode == ANYDNN_POOL_MAX && !x && !adn_tensor(p, ANYDNN_INDICES))
-        return adn_fail(ANYDNN_INVALID, "x is not bound; pool_backward with mode max needs x or indices");
+        return adn_fail(ANYDNN_INVALID, "x is not bound; accepted by pool_backward with mode max: x or indices bound");
     if (x) ADN_TRY(check_against(p, x, ANYDNN_X));
     if (dx) ADN_TRY(check_against(p, dx, ANYDNN_DX));
     return adn_need_same_dims(p, ANYDNN_DX, ANYDNN_X);
@@ -146,9 +146,14 @@ static anydnn_status infer_backward(const struct adn_problem *p, int role, anydn
         return ANYDNN_OK;
     }
     for (i = 0; i < dy->ndim - 2; i++) {
-        int64_t size = (dy->dims[i + 2] - 1) * c->stride[i] + c->dilation[i] * (c->window[i] - 1) + 1 - c->pad[i] -
-                       c->pad_end[i];
-        t.dims[i + 2] = dy->dims[i + 2] == 0 ? 0 : size < 1 ? 1 : size;
+        const int64_t span = adn_window_span(dy->dims[i + 2], c->window[i], c->stride[i], c->dilation[i]);
+        if (span == INT64_MIN)
+            return adn_fail(ANYDNN_INVALID,
+                            "dy: dims[%d] is %lld, and its windows reach too far; accepted: below 2^60 in all, or dx bound",
+                            i + 2, (long long)dy->dims[i + 2]);
+        t.dims[i + 2] = span - c->pad[i] - c->pad_end[i];
+        if (t.dims[i + 2] < 1) t.dims[i + 2] = 1;
+        if (dy->dims[i + 2] == 0) t.dims[i + 2] = 0;
     }
     *out = anydnn_tensor_packed(dy->dtype, t.ndim, t.dims);
     return ANYDNN_OK;

@@ -189,6 +189,13 @@ anydnn_status adn_spatial_defaults(int rank, int pad_mode, int64_t *stride, int6
     return ANYDNN_OK;
 }
 
+int64_t adn_window_span(int64_t count, int64_t window, int64_t stride, int64_t dilation)
+{
+    const int64_t most = INT64_MAX / 8;
+    if (count - 1 > most / stride || window - 1 > most / dilation) return INT64_MIN;
+    return (count - 1) * stride + dilation * (window - 1) + 1;
+}
+
 int64_t adn_window_count(int64_t size, int64_t pads, int64_t window, int64_t stride, int64_t dilation)
 {
     int64_t reach, room;

@@ -51,6 +51,8 @@ anydnn_status adn_spatial_defaults(int rank, int pad_mode, int64_t *stride, int6
                                    int64_t *dilation);
 /* floor((size + pads - dilation*(window-1) - 1) / stride) + 1, -1 on overflow; may be <= 0. */
 int64_t adn_window_count(int64_t size, int64_t pads, int64_t window, int64_t stride, int64_t dilation);
+/* What `count` windows span: (count-1)*stride + dilation*(window-1) + 1, INT64_MIN where that passes 2^61. */
+int64_t adn_window_span(int64_t count, int64_t window, int64_t stride, int64_t dilation);
 
 extern const struct adn_op_def adn_op_conv_forward, adn_op_conv_backward_data, adn_op_conv_backward_filter,
     adn_op_conv_backward_bias, adn_op_matmul, adn_op_pool_forward, adn_op_pool_backward, adn_op_activation_forward,
