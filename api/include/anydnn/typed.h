@@ -16,9 +16,11 @@ static inline anydnn_status anydnn_conv_forward(anydnn_stream *stream, const any
                                                 const anydnn_tensor *bias, anydnn_mem biasm, const anydnn_tensor *y,
                                                 anydnn_mem ym)
 {
-    anydnn_conv op = *conv;
+    anydnn_conv op;
     anydnn_binding rows[4];
     int n = 0;
+    if (!conv) return anydnn_run(stream, NULL, NULL, NULL, 0); /* refuses it */
+    op = *conv;
     op.op = ANYDNN_OP_CONV_FORWARD;
     rows[n++] = anydnn_bind(ANYDNN_X, x, xm);
     rows[n++] = anydnn_bind(ANYDNN_W, w, wm);
@@ -32,8 +34,10 @@ static inline anydnn_status anydnn_conv_backward_data(anydnn_stream *stream, con
                                                       const anydnn_tensor *dy, anydnn_mem dym, const anydnn_tensor *w,
                                                       anydnn_mem wm, const anydnn_tensor *dx, anydnn_mem dxm)
 {
-    anydnn_conv op = *conv;
+    anydnn_conv op;
     anydnn_binding rows[3];
+    if (!conv) return anydnn_run(stream, NULL, NULL, NULL, 0); /* refuses it */
+    op = *conv;
     op.op = ANYDNN_OP_CONV_BACKWARD_DATA;
     rows[0] = anydnn_bind(ANYDNN_DY, dy, dym);
     rows[1] = anydnn_bind(ANYDNN_W, w, wm);
@@ -46,8 +50,10 @@ static inline anydnn_status anydnn_conv_backward_filter(anydnn_stream *stream, c
                                                         const anydnn_tensor *x, anydnn_mem xm, const anydnn_tensor *dy,
                                                         anydnn_mem dym, const anydnn_tensor *dw, anydnn_mem dwm)
 {
-    anydnn_conv op = *conv;
+    anydnn_conv op;
     anydnn_binding rows[3];
+    if (!conv) return anydnn_run(stream, NULL, NULL, NULL, 0); /* refuses it */
+    op = *conv;
     op.op = ANYDNN_OP_CONV_BACKWARD_FILTER;
     rows[0] = anydnn_bind(ANYDNN_X, x, xm);
     rows[1] = anydnn_bind(ANYDNN_DY, dy, dym);
@@ -86,8 +92,10 @@ static inline anydnn_status anydnn_matmul_run(anydnn_stream *stream, const anydn
 static inline anydnn_status anydnn_pool_forward(anydnn_stream *stream, const anydnn_pool *pool, const anydnn_tensor *x,
                                                 anydnn_mem xm, const anydnn_tensor *y, anydnn_mem ym)
 {
-    anydnn_pool op = *pool;
+    anydnn_pool op;
     anydnn_binding rows[2];
+    if (!pool) return anydnn_run(stream, NULL, NULL, NULL, 0); /* refuses it */
+    op = *pool;
     op.op = ANYDNN_OP_POOL_FORWARD;
     rows[0] = anydnn_bind(ANYDNN_X, x, xm);
     rows[1] = anydnn_bind(ANYDNN_Y, y, ym);
@@ -99,9 +107,11 @@ static inline anydnn_status anydnn_pool_backward(anydnn_stream *stream, const an
                                                  anydnn_mem dym, const anydnn_tensor *x, anydnn_mem xm,
                                                  const anydnn_tensor *dx, anydnn_mem dxm)
 {
-    anydnn_pool op = *pool;
+    anydnn_pool op;
     anydnn_binding rows[3];
     int n = 0;
+    if (!pool) return anydnn_run(stream, NULL, NULL, NULL, 0); /* refuses it */
+    op = *pool;
     op.op = ANYDNN_OP_POOL_BACKWARD;
     rows[n++] = anydnn_bind(ANYDNN_DY, dy, dym);
     rows[n++] = anydnn_bind(ANYDNN_DX, dx, dxm);
@@ -144,8 +154,10 @@ static inline anydnn_status anydnn_softmax_forward(anydnn_stream *stream, const 
                                                    const anydnn_tensor *x, anydnn_mem xm, const anydnn_tensor *y,
                                                    anydnn_mem ym)
 {
-    anydnn_softmax op = *softmax;
+    anydnn_softmax op;
     anydnn_binding rows[2];
+    if (!softmax) return anydnn_run(stream, NULL, NULL, NULL, 0); /* refuses it */
+    op = *softmax;
     op.op = ANYDNN_OP_SOFTMAX_FORWARD;
     rows[0] = anydnn_bind(ANYDNN_X, x, xm);
     rows[1] = anydnn_bind(ANYDNN_Y, y, ym);
@@ -157,8 +169,10 @@ static inline anydnn_status anydnn_softmax_backward(anydnn_stream *stream, const
                                                     const anydnn_tensor *y, anydnn_mem ym, const anydnn_tensor *dy,
                                                     anydnn_mem dym, const anydnn_tensor *dx, anydnn_mem dxm)
 {
-    anydnn_softmax op = *softmax;
+    anydnn_softmax op;
     anydnn_binding rows[3];
+    if (!softmax) return anydnn_run(stream, NULL, NULL, NULL, 0); /* refuses it */
+    op = *softmax;
     op.op = ANYDNN_OP_SOFTMAX_BACKWARD;
     rows[0] = anydnn_bind(ANYDNN_Y, y, ym);
     rows[1] = anydnn_bind(ANYDNN_DY, dy, dym);
