@@ -47,8 +47,6 @@ anydnn_status adn_plan_make(anydnn_context *context, const struct adn_problem *p
 /* Enqueues a plan with checked arguments. */
 anydnn_status adn_plan_enqueue(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments);
 
-/* Address modulo alignments that matter; OpenCL buffers begin at an aligned place of their own. */
-uint64_t adn_address_bits(const anydnn_mem *mem);
 /* Promises of one-shot calls: the alignment that the bound memory has. */
 void adn_promise_alignment(struct adn_problem *p, const anydnn_binding *bindings, int count);
 /* An engine's answer in the public form. */

@@ -102,11 +102,6 @@ static bool same_tensor(const anydnn_tensor *plan, const anydnn_tensor *given)
     return true;
 }
 
-uint64_t adn_address_bits(const anydnn_mem *mem)
-{
-    return mem->offset + (mem->kind == ANYDNN_MEM_OPENCL ? 0 : (uint64_t)(uintptr_t)mem->base);
-}
-
 static anydnn_status take_tensor(const anydnn_plan *plan, int slot, const anydnn_binding *b, struct adn_arguments *arguments)
 {
     const anydnn_tensor *t = &plan->problem.operand[slot].t;
@@ -135,13 +130,17 @@ static anydnn_status check_class(const struct adn_problem *p, int role, double v
                     promised == ADN_CLASS_ONE, promised == ADN_CLASS_ONE);
 }
 
+/* Bytes of a scalar in device memory. */
+static int scalar_size(int role) { return role == ANYDNN_LR ? 4 : 8; }
+
 static anydnn_status take_scalar(const anydnn_plan *plan, int slot, const anydnn_binding *b, struct adn_arguments *arguments)
 {
     const char *name = anydnn_role_name(b->role);
-    const uint64_t size = b->role == ANYDNN_LR ? 4 : 8;
+    const uint64_t size = (uint64_t)scalar_size(b->role);
     if (plan->problem.operand[slot].device != (b->mem.kind != ANYDNN_MEM_NONE))
-        return adn_fail(ANYDNN_INVALID, "%s: the plan was promised a value %s", name,
-                        plan->problem.operand[slot].device ? "in device memory" : "on the host");
+        return adn_fail(ANYDNN_INVALID, "%s: memory kind is %d, but the plan was promised a value %s; accepted: %s", name,
+                        b->mem.kind, plan->problem.operand[slot].device ? "in device memory" : "on the host",
+                        plan->problem.operand[slot].device ? "memory of the device" : "0 (none)");
     if (!plan->problem.operand[slot].device) {
         ADN_TRY(adn_scalar_check(b->role, b->value));
         arguments->scalar[slot] = b->value;
@@ -157,13 +156,13 @@ static anydnn_status take_scalar(const anydnn_plan *plan, int slot, const anydnn
 }
 
 /* Host bases and CUDA bases are addresses and compare by sum; OpenCL places are of one buffer or apart. */
-static bool places_meet(const anydnn_plan *plan, const struct adn_arguments *arguments, int a, int b)
+static bool places_meet(const anydnn_plan *plan, const anydnn_tensor *a, const struct adn_place *x, const anydnn_tensor *b,
+                        const struct adn_place *y)
 {
-    const struct adn_place *x = &arguments->place[a], *y = &arguments->place[b];
     const bool handles = plan->context->backend->mem_kind == ANYDNN_MEM_OPENCL;
     if (handles && x->base != y->base) return false;
-    return adn_may_overlap(&plan->problem.operand[a].t, x->offset + (handles ? 0 : (uintptr_t)x->base),
-                           &plan->problem.operand[b].t, y->offset + (handles ? 0 : (uintptr_t)y->base));
+    return adn_may_overlap(a, x->offset + (handles ? 0 : (uintptr_t)x->base), b,
+                           y->offset + (handles ? 0 : (uintptr_t)y->base));
 }
 
 static bool same_place(const struct adn_place *x, const struct adn_place *y)
@@ -177,22 +176,37 @@ static bool is_tensor(const struct adn_problem *p, int slot)
     return p->operand[slot].present && !(p->def->roles[slot].flags & ANYDNN_ROLE_SCALAR);
 }
 
+/* What lies at a slot's place: its tensor, or one element that a scalar is read from. */
+static anydnn_tensor extent_of(const struct adn_problem *p, int slot)
+{
+    if (is_tensor(p, slot)) return p->operand[slot].t;
+    return anydnn_tensor_1d(ANYDNN_I8, scalar_size(p->def->roles[slot].role));
+}
+
+/* Output `out` beside another operand. */
+static anydnn_status check_pair(const anydnn_plan *plan, const struct adn_arguments *arguments, int out, int other)
+{
+    const struct adn_problem *p = &plan->problem;
+    const char *name = anydnn_role_name(p->def->roles[out].role), *with = anydnn_role_name(p->def->roles[other].role);
+    const bool promised = p->operand[out].alias == other;
+    const anydnn_tensor extent = extent_of(p, other);
+    if (promised && !same_place(&arguments->place[out], &arguments->place[other]))
+        return adn_fail(ANYDNN_INVALID, "%s is not where %s is, as the plan was promised; accepted: the same place", name, with);
+    if (!promised && p->operand[other].alias != out &&
+        places_meet(plan, &p->operand[out].t, &arguments->place[out], &extent, &arguments->place[other]))
+        return adn_fail(ANYDNN_INVALID, "%s overlaps %s, which the plan was not promised; accepted: apart", name, with);
+    return ANYDNN_OK;
+}
+
 static anydnn_status check_aliases(const anydnn_plan *plan, const struct adn_arguments *arguments)
 {
     const struct adn_problem *p = &plan->problem;
     int out, other;
     for (out = 0; out < p->slots; out++) {
         if (!is_tensor(p, out) || !(p->def->roles[out].flags & ANYDNN_ROLE_OUT) || adn_is_empty(&p->operand[out].t)) continue;
-        for (other = 0; other < p->slots; other++) {
-            const bool promised = p->operand[out].alias == other;
-            if (other == out || !is_tensor(p, other)) continue;
-            if (promised && !same_place(&arguments->place[out], &arguments->place[other]))
-                return adn_fail(ANYDNN_INVALID, "%s is not where %s is, as the plan was promised; accepted: the same place",
-                                anydnn_role_name(p->def->roles[out].role), anydnn_role_name(p->def->roles[other].role));
-            if (!promised && p->operand[other].alias != out && places_meet(plan, arguments, out, other))
-                return adn_fail(ANYDNN_INVALID, "%s overlaps %s, which the plan was not promised; accepted: apart",
-                                anydnn_role_name(p->def->roles[out].role), anydnn_role_name(p->def->roles[other].role));
-        }
+        for (other = 0; other < p->slots; other++)
+            if (other != out && (is_tensor(p, other) || p->operand[other].device))
+                ADN_TRY(check_pair(plan, arguments, out, other));
     }
     return ANYDNN_OK;
 }
@@ -202,13 +216,14 @@ static anydnn_status take_binding(const anydnn_plan *plan, const anydnn_binding 
 {
     const struct adn_problem *p = &plan->problem;
     const int slot = adn_slot(p, b->role);
-    if (slot < 0)
-        return adn_fail(ANYDNN_INVALID, "binding of role %d: %s has no such role", b->role, p->def->name);
+    if (slot < 0) return adn_refuse_role(p, b->role);
+    ADN_TRY(adn_binding_check(p, b));
     if (*bound >> slot & 1u) return adn_fail(ANYDNN_INVALID, "%s is bound twice; accepted: once", anydnn_role_name(b->role));
     *bound |= 1u << slot;
     if (p->def->roles[slot].flags & ANYDNN_ROLE_SCALAR) return take_scalar(plan, slot, b, arguments);
     if (!p->operand[slot].present)
-        return adn_fail(ANYDNN_INVALID, "%s is bound, but the plan was made without it", anydnn_role_name(b->role));
+        return adn_fail(ANYDNN_INVALID, "%s is bound, but the plan was made without it; accepted: not bound",
+                        anydnn_role_name(b->role));
     return take_tensor(plan, slot, b, arguments);
 }
 
@@ -218,7 +233,8 @@ static anydnn_status check_presence(const struct adn_problem *p, uint32_t bound)
     for (i = 0; i < p->slots; i++) {
         const bool needed = is_tensor(p, i) || p->operand[i].device;
         if (needed && !(bound >> i & 1u))
-            return adn_fail(ANYDNN_INVALID, "%s is not bound, but the plan was made with it", anydnn_role_name(p->def->roles[i].role));
+            return adn_fail(ANYDNN_INVALID, "%s is not bound, but the plan was made with it; accepted: bound",
+                            anydnn_role_name(p->def->roles[i].role));
     }
     return ANYDNN_OK;
 }
@@ -229,6 +245,22 @@ static anydnn_status check_default_classes(const struct adn_problem *p, uint32_t
     const int alpha = adn_slot(p, ANYDNN_ALPHA), beta = adn_slot(p, ANYDNN_BETA);
     if (alpha >= 0 && !(bound >> alpha & 1u)) ADN_TRY(check_class(p, ANYDNN_ALPHA, 1.0));
     if (beta >= 0 && !(bound >> beta & 1u)) ADN_TRY(check_class(p, ANYDNN_BETA, 0.0));
+    return ANYDNN_OK;
+}
+
+/* The caller's workspace lies apart from everything else; the stream's own does anyway. */
+static anydnn_status check_workspace(const anydnn_plan *plan, const struct adn_arguments *arguments)
+{
+    const struct adn_problem *p = &plan->problem;
+    const anydnn_tensor whole = anydnn_tensor_1d(ANYDNN_I8, (int64_t)plan->body.workspace);
+    int i;
+    for (i = 0; i < p->slots; i++) {
+        const anydnn_tensor extent = extent_of(p, i);
+        if ((is_tensor(p, i) || p->operand[i].device) &&
+            places_meet(plan, &whole, &arguments->workspace, &extent, &arguments->place[i]))
+            return adn_fail(ANYDNN_INVALID, "workspace overlaps %s; accepted: apart from all that is bound",
+                            anydnn_role_name(p->def->roles[i].role));
+    }
     return ANYDNN_OK;
 }
 
@@ -246,7 +278,7 @@ static anydnn_status take_workspace(const anydnn_plan *plan, const anydnn_stream
         return adn_fail(ANYDNN_INVALID, "workspace: is not aligned to 256 bytes; accepted: aligned memory");
     arguments->workspace.base = mem->base;
     arguments->workspace.offset = mem->offset;
-    return ANYDNN_OK;
+    return workspace ? check_workspace(plan, arguments) : ANYDNN_OK;
 }
 
 /* Values that no binding gives: the operation's defaults, whatever the plan was made with. */

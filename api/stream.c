@@ -7,6 +7,9 @@
 static anydnn_status give_workspace(anydnn_stream *stream, uint64_t bytes)
 {
     if (bytes == ANYDNN_NO_WORKSPACE) return ANYDNN_OK;
+    if (bytes > (uint64_t)INT64_MAX)
+        return adn_fail(ANYDNN_INVALID, "workspace_bytes is %llu; accepted: below 2^63, or ANYDNN_NO_WORKSPACE",
+                        (unsigned long long)bytes);
     return anydnn_alloc(stream->context, bytes ? bytes : ANYDNN_DEFAULT_WORKSPACE, &stream->workspace);
 }
 

@@ -5,12 +5,16 @@
 #include <math.h>
 #include <stdio.h>
 
+enum { MAX_STRUCT = 4096 };
+
 anydnn_status adn_read_struct(void *to, size_t size, const void *from, size_t least, const char *what)
 {
     uint32_t given;
     size_t i;
     memcpy(&given, from, sizeof given);
-    if (given < least)
+    /* Structs end behind whole pointers: a size that cuts one would have its half read as an address. One that nothing
+     * can have is not believed, since all of it would be read. */
+    if (given < least || given % sizeof(void *) != 0 || given > MAX_STRUCT)
         return adn_fail(ANYDNN_INVALID, "%s: struct_size is %u; accepted: sizeof the struct (%zu here)", what, given, size);
     for (i = size; i < given; i++)
         if (((const unsigned char *)from)[i])
@@ -78,12 +82,33 @@ static void canonical_strides(anydnn_tensor *t)
     for (i = t->ndim; i < ANYDNN_MAX_DIMS; i++) t->dims[i] = t->strides[i] = 0;
 }
 
+anydnn_status adn_refuse_role(const struct adn_problem *p, int role)
+{
+    char accepted[256] = "";
+    size_t used = 0;
+    int i;
+    for (i = 0; i < p->slots && used + 1 < sizeof accepted; i++)
+        used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s%s", i ? ", " : "",
+                                 adn_role_text(p->def->roles[i].role));
+    return adn_fail(ANYDNN_INVALID, "binding of role %d (%s): %s has no such role; accepted: %s", role, adn_role_text(role),
+                    p->def->name, accepted);
+}
+
+anydnn_status adn_binding_check(const struct adn_problem *p, const anydnn_binding *b)
+{
+    const char *name = adn_role_text(b->role);
+    if (b->index) return adn_fail(ANYDNN_INVALID, "%s: binding index is %d; accepted by %s: 0", name, b->index, p->def->name);
+    if (b->reserved)
+        return adn_fail(ANYDNN_INVALID, "%s: binding member reserved is %lld; accepted: 0", name, (long long)b->reserved);
+    if (b->tensor && (p->def->roles[adn_slot(p, b->role)].flags & ANYDNN_ROLE_SCALAR))
+        return adn_fail(ANYDNN_INVALID, "%s is a scalar bound with a tensor; accepted: tensor NULL", name);
+    return ANYDNN_OK;
+}
+
 static anydnn_status bind_scalar(struct adn_problem *p, int slot, const anydnn_binding *b)
 {
     struct adn_operand *o = &p->operand[slot];
     o->device = b->mem.kind != ANYDNN_MEM_NONE;
-    if (b->tensor)
-        return adn_fail(ANYDNN_INVALID, "%s is a scalar bound with a tensor; accepted: tensor NULL", adn_role_text(b->role));
     if (!o->device) {
         ADN_TRY(adn_scalar_check(b->role, b->value));
     } else if (!(p->def->roles[slot].flags & ANYDNN_ROLE_DEVICE)) {
@@ -98,13 +123,9 @@ static anydnn_status bind(struct adn_problem *p, const anydnn_binding *b)
 {
     const int slot = adn_slot(p, b->role);
     struct adn_operand *o;
-    if (slot < 0)
-        return adn_fail(ANYDNN_INVALID, "binding of role %d (%s): %s has no such role", b->role, adn_role_text(b->role),
-                        p->def->name);
+    if (slot < 0) return adn_refuse_role(p, b->role);
+    ADN_TRY(adn_binding_check(p, b));
     o = &p->operand[slot];
-    if (b->index || b->reserved)
-        return adn_fail(ANYDNN_INVALID, "%s: binding index is %d; accepted by %s: 0", adn_role_text(b->role), b->index,
-                        p->def->name);
     if (o->present) return adn_fail(ANYDNN_INVALID, "%s is bound twice; accepted: once", adn_role_text(b->role));
     o->present = true;
     if (p->def->roles[slot].flags & ANYDNN_ROLE_SCALAR) return bind_scalar(p, slot, b);
@@ -123,7 +144,8 @@ static anydnn_status check_missing(const struct adn_problem *p, bool allow_missi
         const uint32_t flags = p->def->roles[i].flags;
         if (p->operand[i].present || (flags & ANYDNN_ROLE_OPTIONAL)) continue;
         if (allow_missing && !(flags & ANYDNN_ROLE_IN)) continue;
-        return adn_fail(ANYDNN_INVALID, "%s is not bound; %s needs it", adn_role_text(p->def->roles[i].role), p->def->name);
+        return adn_fail(ANYDNN_INVALID, "%s is not bound; accepted by %s: bound", adn_role_text(p->def->roles[i].role),
+                        p->def->name);
     }
     return ANYDNN_OK;
 }
@@ -153,7 +175,7 @@ static bool may_share(const struct adn_problem *p, int output, int input)
            memcmp(a->strides, b->strides, sizeof a->strides) == 0;
 }
 
-/* Output `output` beside tensor `other` of the same buffer at these offsets: sets the alias or refuses. */
+/* Output `output` beside tensor `other` of the same buffer or address space: sets the alias or refuses. */
 static anydnn_status relate(struct adn_problem *p, int output, uint64_t offset, int other, uint64_t other_offset)
 {
     if (!adn_may_overlap(&p->operand[output].t, offset, &p->operand[other].t, other_offset)) return ANYDNN_OK;
@@ -173,10 +195,10 @@ static anydnn_status find_aliases(struct adn_problem *p, const anydnn_binding *b
         if (!(p->def->roles[out].flags & ANYDNN_ROLE_OUT) || bindings[i].mem.kind == ANYDNN_MEM_NONE) continue;
         for (j = 0; j < count; j++) {
             const int other = adn_slot(p, bindings[j].role);
-            if (i == j || bindings[j].mem.kind != bindings[i].mem.kind || bindings[j].mem.base != bindings[i].mem.base ||
-                (p->def->roles[other].flags & ANYDNN_ROLE_SCALAR))
+            if (i == j || bindings[j].mem.kind != bindings[i].mem.kind || (p->def->roles[other].flags & ANYDNN_ROLE_SCALAR) ||
+                (bindings[i].mem.kind == ANYDNN_MEM_OPENCL && bindings[j].mem.base != bindings[i].mem.base))
                 continue;
-            ADN_TRY(relate(p, out, bindings[i].mem.offset, other, bindings[j].mem.offset));
+            ADN_TRY(relate(p, out, adn_address_bits(&bindings[i].mem), other, adn_address_bits(&bindings[j].mem)));
         }
     }
     return ANYDNN_OK;

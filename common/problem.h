@@ -119,7 +119,7 @@ void adn_problem_settle(struct adn_problem *p, const anydnn_open_options *option
 anydnn_status adn_problem_complete(struct adn_problem *p, bool channels_last);
 
 /* Copies a struct that begins with its size: a shorter one reads as zero-filled, a longer one must end in zeros
- * (UNSUPPORTED), a size below `least` is INVALID. `what` names it in messages. */
+ * (UNSUPPORTED); a size below `least`, beyond 4096 or that cuts a pointer is INVALID. `what` names it in messages. */
 anydnn_status adn_read_struct(void *to, size_t size, const void *from, size_t least, const char *what);
 
 /* Checks one tensor description; `name` is its role in messages. */
@@ -127,6 +127,16 @@ anydnn_status adn_tensor_check(const anydnn_tensor *t, const char *name, bool ou
 
 /* True unless it can be shown that two tensors of one buffer, at these byte offsets, share no byte. */
 bool adn_may_overlap(const anydnn_tensor *a, uint64_t a_offset, const anydnn_tensor *b, uint64_t b_offset);
+
+/* Where a memory begins: an address, but of an OpenCL buffer, which begins at an aligned place of its own, the offset. */
+static inline uint64_t adn_address_bits(const anydnn_mem *mem)
+{
+    return mem->offset + (mem->kind == ANYDNN_MEM_OPENCL ? 0 : (uint64_t)(uintptr_t)mem->base);
+}
+
+/* INVALID with the operation's roles; checks of what a binding holds beside tensor, memory and value. */
+anydnn_status adn_refuse_role(const struct adn_problem *p, int role);
+anydnn_status adn_binding_check(const struct adn_problem *p, const anydnn_binding *b);
 
 /* Checks the value of a host scalar (ranges in ops.h). */
 anydnn_status adn_scalar_check(int role, double value);

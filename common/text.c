@@ -256,7 +256,7 @@ static anydnn_status read_tensor(struct parser *q, int role, const char *word, c
     static const char form[] = "role=DIMS[:nhwc|:nchw|:sS0,S1,..]/dtype[@byteoffset][&role], as in x=64x3x7x7:nhwc/f16";
     char *alias = cut(value, '&'), *offset = cut(value, '@'), *dtype = cut(value, '/'), *layout = cut(value, ':');
     anydnn_tensor *t = &q->tensor[q->count];
-    anydnn_mem mem = { NULL, 0, 0, ANYDNN_MEM_HOST, 0 };
+    anydnn_mem mem = { NULL, 0, 0, ANYDNN_MEM_OPENCL, 0 };
     int64_t dims[ANYDNN_MAX_DIMS], number;
     int ndim;
     memset(t, 0, sizeof *t);
@@ -270,7 +270,7 @@ static anydnn_status read_tensor(struct parser *q, int role, const char *word, c
     }
     if (alias && (!anydnn_role_by_name(alias) || strlen(alias) >= sizeof q->alias[0])) return malformed(word, form);
     strcpy(q->alias[q->count], alias ? alias : "");
-    mem.base = &q->tensor[q->count]; /* a place of its own */
+    mem.base = &q->tensor[q->count]; /* a place of its own: a handle, whatever the tensor's extent */
     q->binding[q->count] = anydnn_bind(role, t, mem);
     q->count++;
     return ANYDNN_OK;

@@ -163,7 +163,7 @@ static anydnn_status time_of(anydnn_event *event, int64_t *time_ns)
 {
     struct point *point = event->native;
     *time_ns = atomic_load(&point->time_ns);
-    return *time_ns >= 0 ? ANYDNN_OK : adn_fail(ANYDNN_INVALID, "event was never recorded");
+    return *time_ns >= 0 ? ANYDNN_OK : adn_fail(ANYDNN_INVALID, "event was never recorded; accepted: an event after anydnn_event_record");
 }
 
 static anydnn_status event_sync(anydnn_event *event)

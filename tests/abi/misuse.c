@@ -7,6 +7,7 @@
 #include <anydnn/cuda.h>
 #include <anydnn/opencl.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 static anydnn_context *context, *other;
@@ -53,6 +54,10 @@ static void opening(void)
     INVALID(anydnn_open("cpu", NULL, NULL), "context is NULL");
     options.struct_size = 3;
     INVALID(anydnn_open("cpu", &options, &made), "struct_size is 3");
+    options.struct_size = (uint32_t)offsetof(anydnn_open_options, log) + 4; /* would read half of a pointer */
+    INVALID(anydnn_open("cpu", &options, &made), "options: struct_size is 28");
+    options.struct_size = UINT32_MAX;
+    INVALID(anydnn_open("cpu", &options, &made), "options: struct_size is 4294967295");
     options.struct_size = sizeof options;
     options.math = 17;
     INVALID(anydnn_open("cpu", &options, &made), "options.math is 17");
@@ -64,6 +69,10 @@ static void opening(void)
     INVALID(anydnn_open("cpu", &options, &made), "options.log_level is 9");
     options.log_level = 0, options.plan_cache = -2;
     INVALID(anydnn_open("cpu", &options, &made), "options.plan_cache is -2");
+    options.plan_cache = 0, options.oracle = 2;
+    INVALID(anydnn_open("cpu", &options, &made), "options.oracle is 2");
+    options.oracle = 0, options.batch_invariant = -1;
+    INVALID(anydnn_open("cpu", &options, &made), "options.batch_invariant is -1");
     CHECK(made == (anydnn_context *)&unit_passed);
     anydnn_close(NULL);
     CHECK(anydnn_cuda_open(NULL, NULL, &made) == ANYDNN_INVALID);
@@ -108,6 +117,35 @@ static void memory(void)
     anydnn_free_host(context, NULL);
 }
 
+/* Buffers of another cl_context, and sizes that the buffer does not have: CUDA and CPU memory cannot be asked. */
+static void alien_memory(void)
+{
+    const anydnn_tensor t = anydnn_tensor_1d(ANYDNN_F32, 8);
+    anydnn_activation op = anydnn_activation_init();
+    anydnn_mem mem = anydnn_mem_none(), alien = mem;
+    anydnn_binding rows[2];
+    char bytes[64] = "";
+    CHECK(anydnn_alloc(context, 32, &mem) == ANYDNN_OK && anydnn_alloc(other, 64, &alien) == ANYDNN_OK);
+    if (mem.kind == ANYDNN_MEM_OPENCL) {
+        rows[0] = anydnn_bind(ANYDNN_X, &t, alien);
+        rows[1] = anydnn_bind(ANYDNN_Y, &t, mem);
+        INVALID(anydnn_run(stream, (const anydnn_op *)&op, NULL, rows, 2), "x: its cl_mem is of another cl_context");
+        rows[0] = anydnn_bind(ANYDNN_X, &t, mem);
+        rows[1] = anydnn_bind(ANYDNN_Y, &t, alien);
+        INVALID(anydnn_run(stream, (const anydnn_op *)&op, NULL, rows, 2), "y: its cl_mem is of another cl_context");
+        INVALID(anydnn_copy_in(stream, alien, bytes, 4), "dst: its cl_mem is of another cl_context");
+        INVALID(anydnn_copy_out(stream, bytes, alien, 4), "src: its cl_mem is of another cl_context");
+        INVALID(anydnn_copy(stream, mem, alien, 4), "src: its cl_mem is of another cl_context");
+        INVALID(anydnn_set(stream, alien, 0, 4), "dst: its cl_mem is of another cl_context");
+        mem.size = 0; /* unknown here, but not to the driver */
+        INVALID(anydnn_copy_in(stream, mem, bytes, 36), "accepted: a buffer of 36 or more");
+        INVALID(anydnn_set(stream, anydnn_mem_at(mem, 16), 0, 20), "accepted: a buffer of 36 or more");
+        mem.size = 64;
+        INVALID(anydnn_copy_out(stream, bytes, mem, 36), "accepted: a buffer of 36 or more");
+    }
+    CHECK(anydnn_free(context, mem) == ANYDNN_OK && anydnn_free(other, alien) == ANYDNN_OK);
+}
+
 static void streams_and_events(void)
 {
     anydnn_stream *made = (anydnn_stream *)&unit_passed;
@@ -115,6 +153,7 @@ static void streams_and_events(void)
     double ns = -1;
     INVALID(anydnn_stream_create(NULL, 0, &made), "context is NULL");
     INVALID(anydnn_stream_create(context, 0, NULL), "stream is NULL");
+    INVALID(anydnn_stream_create(context, (uint64_t)1 << 63, &made), "workspace_bytes is 9223372036854775808");
     CHECK(anydnn_stream_create(context, (uint64_t)1 << 60, &made) == ANYDNN_OUT_OF_MEMORY);
     CHECK(made == (anydnn_stream *)&unit_passed);
     INVALID(anydnn_stream_sync(NULL), "stream is NULL");
@@ -129,6 +168,13 @@ static void streams_and_events(void)
     INVALID(anydnn_event_elapsed(event, second, &ns), "start was never recorded");
     INVALID(anydnn_event_record(event, foreign), "another context");
     INVALID(anydnn_event_record(NULL, stream), "event is NULL");
+    INVALID(anydnn_event_record(event, NULL), "stream is NULL");
+    INVALID(anydnn_event_create(context, NULL), "event is NULL");
+    INVALID(anydnn_event_sync(NULL), "event is NULL");
+    INVALID(anydnn_stream_wait(NULL, event), "stream is NULL");
+    INVALID(anydnn_stream_wait(stream, NULL), "event is NULL");
+    INVALID(anydnn_event_elapsed(NULL, second, &ns), "start is NULL");
+    INVALID(anydnn_event_elapsed(event, NULL, &ns), "end is NULL");
     CHECK(anydnn_event_record(event, stream) == ANYDNN_OK && anydnn_event_record(second, stream) == ANYDNN_OK);
     CHECK(anydnn_event_record(alien, foreign) == ANYDNN_OK);
     INVALID(anydnn_event_elapsed(event, alien, &ns), "different contexts");
@@ -289,6 +335,93 @@ static void promises(void)
     CHECK(anydnn_free(context, x) == ANYDNN_OK && anydnn_free(context, seed) == ANYDNN_OK);
 }
 
+/* What a run reads must lie apart from what it writes: scalars in device memory, and the caller's workspace. */
+static void overlaps(void)
+{
+    const anydnn_tensor t = anydnn_tensor_1d(ANYDNN_F32, 8), row = anydnn_tensor_2d(ANYDNN_F32, 1, 131072);
+    const anydnn_tensor one = anydnn_tensor_2d(ANYDNN_F32, 1, 1);
+    anydnn_optimizer sgd = anydnn_sgd_init();
+    anydnn_activation relu = anydnn_activation_init();
+    anydnn_reduce reduce = anydnn_reduce_init();
+    anydnn_plan_info info = { sizeof info, 0, 0, 0, "" };
+    anydnn_binding rows[3];
+    anydnn_plan *plan = NULL;
+    anydnn_mem mem = anydnn_mem_none(), moved;
+    unsigned char out[64];
+    int i;
+    CHECK(anydnn_alloc(context, 1 << 20, &mem) == ANYDNN_OK && anydnn_set(stream, mem, 0x5a, 1 << 20) == ANYDNN_OK);
+    rows[0] = anydnn_bind(ANYDNN_GRAD, &t, anydnn_mem_at(mem, 64));
+    rows[1] = anydnn_bind(ANYDNN_PARAM, &t, mem);
+    rows[2] = anydnn_bind(ANYDNN_LR, NULL, anydnn_mem_at(mem, 28));
+    INVALID(anydnn_run(stream, (const anydnn_op *)&sgd, NULL, rows, 3), "param overlaps lr");
+    rows[0] = anydnn_bind(ANYDNN_X, &row, mem);
+    rows[1] = anydnn_bind(ANYDNN_Y, &one, anydnn_mem_at(mem, row.dims[1] * 4));
+    CHECK(anydnn_plan_create(context, (const anydnn_op *)&reduce, NULL, rows, 2, &plan) == ANYDNN_OK);
+    CHECK(anydnn_plan_get_info(plan, &info) == ANYDNN_OK && row.dims[1] * 4 + 512 + info.workspace_bytes < 1 << 20);
+    if (info.workspace_bytes) {
+        moved = anydnn_mem_at(mem, row.dims[1] * 4 - 256);
+        INVALID(anydnn_plan_run(plan, stream, rows, 2, &moved), "workspace overlaps x");
+        moved = anydnn_mem_at(mem, row.dims[1] * 4);
+        INVALID(anydnn_plan_run(plan, stream, rows, 2, &moved), "workspace overlaps y");
+        moved = anydnn_mem_at(mem, row.dims[1] * 4 + 128);
+        INVALID(anydnn_plan_run(plan, stream, rows, 2, &moved), "workspace: is not aligned to 256 bytes");
+        moved = anydnn_mem_none();
+        INVALID(anydnn_plan_run(plan, stream, rows, 2, &moved), "workspace: memory kind is 0");
+    }
+    CHECK(anydnn_copy_out(stream, out, anydnn_mem_at(mem, row.dims[1] * 4), 64) == ANYDNN_OK &&
+          anydnn_stream_sync(stream) == ANYDNN_OK);
+    for (i = 0; i < 64; i++) CHECK(out[i] == 0x5a);
+    anydnn_plan_release(plan);
+    /* One place, said in two ways, is in place. */
+    if (mem.kind != ANYDNN_MEM_OPENCL) {
+        moved = mem;
+        moved.base = (char *)mem.base + 64, moved.size = 0;
+        rows[0] = anydnn_bind(ANYDNN_X, &t, anydnn_mem_at(mem, 64));
+        rows[1] = anydnn_bind(ANYDNN_Y, &t, moved);
+        CHECK(anydnn_run(stream, (const anydnn_op *)&relu, NULL, rows, 2) == ANYDNN_OK);
+        moved.base = (char *)mem.base + 68;
+        rows[1] = anydnn_bind(ANYDNN_Y, &t, moved);
+        INVALID(anydnn_run(stream, (const anydnn_op *)&relu, NULL, rows, 2), "y overlaps x");
+    }
+    CHECK(anydnn_stream_sync(stream) == ANYDNN_OK && anydnn_free(context, mem) == ANYDNN_OK);
+}
+
+/* The inline calls, without what they take. */
+static void typed(void)
+{
+    const anydnn_tensor t = anydnn_tensor_nchw(ANYDNN_F32, 1, 1, 3, 3);
+    const anydnn_conv conv = anydnn_conv_init();
+    const anydnn_pool pool = anydnn_pool_init();
+    const anydnn_softmax softmax = anydnn_softmax_init();
+    const anydnn_matmul matmul = anydnn_matmul_init();
+    const anydnn_mem m = anydnn_mem_none();
+    INVALID(anydnn_conv_forward(stream, NULL, &t, m, &t, m, NULL, m, &t, m), "op is NULL");
+    INVALID(anydnn_conv_forward(NULL, &conv, &t, m, &t, m, NULL, m, &t, m), "stream is NULL");
+    INVALID(anydnn_conv_forward(stream, &conv, NULL, m, &t, m, NULL, m, &t, m), "x: tensor is NULL");
+    INVALID(anydnn_conv_forward(stream, &conv, &t, m, &t, m, NULL, m, NULL, m), "y: tensor is NULL");
+    INVALID(anydnn_conv_backward_data(stream, NULL, &t, m, &t, m, &t, m), "op is NULL");
+    INVALID(anydnn_conv_backward_data(stream, &conv, &t, m, NULL, m, &t, m), "w: tensor is NULL");
+    INVALID(anydnn_conv_backward_filter(stream, NULL, &t, m, &t, m, &t, m), "op is NULL");
+    INVALID(anydnn_conv_backward_filter(stream, &conv, &t, m, &t, m, NULL, m), "dw: tensor is NULL");
+    INVALID(anydnn_conv_backward_bias(stream, NULL, m, &t, m), "dy: tensor is NULL");
+    INVALID(anydnn_matmul_run(stream, NULL, &t, m, &t, m, NULL, m, &t, m), "op is NULL");
+    INVALID(anydnn_matmul_run(stream, &matmul, &t, m, NULL, m, NULL, m, &t, m), "b: tensor is NULL");
+    INVALID(anydnn_pool_forward(stream, NULL, &t, m, &t, m), "op is NULL");
+    INVALID(anydnn_pool_forward(stream, &pool, &t, m, &t, m), "window is 0");
+    INVALID(anydnn_pool_backward(stream, NULL, &t, m, NULL, m, &t, m), "op is NULL");
+    INVALID(anydnn_activation_forward(stream, 5, &t, m, &t, m), "mode is 5");
+    INVALID(anydnn_activation_backward(stream, 0, &t, m, NULL, m, NULL, m, &t, m), "neither x nor y");
+    INVALID(anydnn_softmax_forward(stream, NULL, &t, m, &t, m), "op is NULL");
+    INVALID(anydnn_softmax_forward(stream, &softmax, &t, m, &t, m), "memory kind is 0");
+    INVALID(anydnn_softmax_backward(stream, NULL, &t, m, &t, m, &t, m), "op is NULL");
+    INVALID(anydnn_binary_run(stream, -1, &t, m, &t, m, &t, m), "mode is -1");
+    INVALID(anydnn_reduce_run(stream, 7, 0, &t, m, &t, m), "mode is 7");
+    INVALID(anydnn_reduce_run(stream, 0, 16, &t, m, &t, m), "axes is 0x10");
+    INVALID(anydnn_copy_tensor(stream, &t, m, NULL, m), "y: tensor is NULL");
+    INVALID(anydnn_fill_tensor(stream, NULL, m, 0), "y: tensor is NULL");
+    INVALID(anydnn_scale_tensor(NULL, &t, m, 0), "stream is NULL");
+}
+
 /* Measuring and tuning files. */
 static void tuning(void)
 {
@@ -379,9 +512,12 @@ int main(int argc, char **argv)
         return 1;
     }
     memory();
+    alien_memory();
     streams_and_events();
     plans();
     promises();
+    overlaps();
+    typed();
     tuning();
     anydnn_stream_destroy(stream);
     anydnn_stream_destroy(foreign);
