@@ -572,15 +572,10 @@ static int open_device(const char *device, bool small)
 
 int main(int argc, char **argv)
 {
-    const char *device = "cpu";
-    bool small = false;
-    int i, code;
-    for (i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--small"))
-            small = true;
-        else
-            device = argv[i];
-    code = open_device(device, small);
+    const char *device;
+    const bool small = test_arguments(argc, argv, "--small", &device);
+    const int code = open_device(device, small);
+    int i;
     for (i = 0; !code && i < (int)(sizeof cases / sizeof *cases); i++)
         run_case(&cases[i], small ? cases[i].small : cases[i].line);
     if (!code) far_sets(small);

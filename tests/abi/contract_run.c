@@ -163,64 +163,58 @@ static void workspace(const struct place *place)
 
 /* ---- threads ---- */
 
-static void plan_runs(void *argument, int index)
-{
-    const anydnn_plan *const *plans = argument;
-    struct place place;
-    const bool made = place_make(&place, context);
-    int i, run;
-    (void)index;
-    check_in_thread(made, "a place", "shared");
-    for (i = 0; made && i < EXAMPLES; i++) {
-        bool good = true;
-        for (run = 0; good && run < RUNS; run++) good = contract_repeats(&contracts[i], &place, plans[i]);
-        check_in_thread(good, "a shared plan", contracts[i].line);
-    }
-    place_free(&place);
-}
+struct handed {
+    anydnn_plan *plan[EXAMPLES];
+    int runs; /* of each plan, by each thread */
+};
 
 static void make_plans(void *argument, int index)
 {
-    anydnn_plan **plans = argument;
+    struct handed *handed = argument;
     struct place place;
     const bool made = place_make(&place, context);
     int i;
     (void)index;
     for (i = 0; i < EXAMPLES; i++)
-        check_in_thread(made && contract_plan(&contracts[i], &place, NULL, &plans[i]) == ANYDNN_OK, "a plan",
+        check_in_thread(made && contract_plan(&contracts[i], &place, NULL, &handed->plan[i]) == ANYDNN_OK, "a plan",
                         contracts[i].line);
     place_free(&place);
 }
 
 static void run_plans(void *argument, int index)
 {
-    anydnn_plan **plans = argument;
+    const struct handed *handed = argument;
     struct place place;
     const bool made = place_make(&place, context);
-    int i;
+    int i, run;
     (void)index;
-    for (i = 0; i < EXAMPLES; i++)
-        check_in_thread(made && contract_repeats(&contracts[i], &place, plans[i]), "another's plan", contracts[i].line);
+    for (i = 0; i < EXAMPLES; i++) {
+        bool good = made;
+        for (run = 0; good && run < handed->runs; run++)
+            good = contract_repeats(&contracts[i], &place, handed->plan[i]);
+        check_in_thread(good, "another's plan", contracts[i].line);
+    }
     place_free(&place);
 }
 
 static void release_plans(void *argument, int index)
 {
-    anydnn_plan **plans = argument;
+    const struct handed *handed = argument;
     int i;
     (void)index;
-    for (i = 0; i < EXAMPLES; i++) anydnn_plan_release(plans[i]);
+    for (i = 0; i < EXAMPLES; i++) anydnn_plan_release(handed->plan[i]);
 }
 
 /* Plans made by a first thread, run by four at once, and by another, released by a last one. */
 static void shared_and_handed(void)
 {
-    anydnn_plan *plans[EXAMPLES] = { NULL };
-    together(1, make_plans, plans);
+    struct handed handed = { { NULL }, RUNS };
+    together(1, make_plans, &handed);
     if (unit_failed) return;
-    together(STREAMS, plan_runs, plans);
-    together(1, run_plans, plans);
-    together(1, release_plans, plans);
+    together(STREAMS, run_plans, &handed);
+    handed.runs = 1;
+    together(1, run_plans, &handed);
+    together(1, release_plans, &handed);
 }
 
 /* ---- order ---- */

@@ -158,7 +158,8 @@ static void judge(struct job *job, const struct operand *out, const struct opera
         want = right->got[i];
         if (out->flags & ANYDNN_ROLE_SCALED)
             want = (scale.alpha != 0 ? scale.alpha * want : 0) + (scale.beta != 0 ? scale.beta * out->data[i] : 0);
-        if (isnan(want) ? !isnan(got) : got != want && !(fabs(got - want) <= allowed(out->tensor.dtype, want, terms))) break;
+        if (isnan(want) ? !isnan(got) : got != want && !(fabs(got - want) <= allowed(out->tensor.dtype, want, terms)))
+            break;
     }
     if (i == out->count) {
         unit_passed++;
@@ -322,13 +323,9 @@ static void scales(void)
 
 int main(int argc, char **argv)
 {
-    const char *device = "cpu";
-    int i, code;
-    for (i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--full"))
-            full = true;
-        else
-            device = argv[i];
+    const char *device;
+    int code;
+    full = test_arguments(argc, argv, "--full", &device);
     code = session_open(&s, device, NULL, 64 << 20);
     if (!code) code = session_open(&reference, "cpu", NULL, 64 << 20);
     if (code) return code;

@@ -543,13 +543,9 @@ static void pool_walk(void)
 
 int main(int argc, char **argv)
 {
-    const char *device = "cpu";
-    int i, code;
-    for (i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--full"))
-            full = true;
-        else
-            device = argv[i];
+    const char *device;
+    int code;
+    full = test_arguments(argc, argv, "--full", &device);
     code = session_open(&s, device, NULL, 32 << 20);
     if (code) return code;
     conv_sizes();

@@ -237,64 +237,72 @@ static void test_memory(pass_function *pass, bool without_cache, int at_least)
 
 /* ---- Processes that are killed. ---- */
 
-/* Exit code of a child that runs one pass, 128 + signal when it was killed. */
-static int run_child(int kill_at)
+/* What `life` of n returns in a process of its own; 128 + signal when that was killed. */
+static int in_child(int (*life)(int n), int n)
 {
     int outcome = -1;
     pid_t child;
     fflush(stdout);
     child = fork();
-    if (child == 0) {
-        bool right;
-        os_shim_reset();
-        anydnn_device_count();
-        os_shim_reset(); /* the files of the device list are not the cache's */
-        os_shim_kill(kill_at);
-        _exit(scenario_relu(opencl, &right) == ANYDNN_OK && right ? os_shim_calls(OS_SHIM_FILES) : 100);
-    }
+    if (child == 0) _exit(life(n));
     if (child < 0 || waitpid(child, &outcome, 0) != child) return -1;
     return WIFSIGNALED(outcome) ? 128 + WTERMSIG(outcome) : WEXITSTATUS(outcome);
 }
 
+enum { NO_DEVICE = 100, WRONG };
+
+/* Number of file operations of one pass, which is killed at one of them (0: at none). */
+static int pass_killed_at(int call)
+{
+    anydnn_status status;
+    bool right;
+    os_shim_reset();
+    anydnn_device_count();
+    os_shim_reset(); /* the files of the device list are not the cache's */
+    os_shim_kill(call);
+    status = scenario_relu(opencl, &right);
+    if (status == ANYDNN_UNSUPPORTED) return NO_DEVICE;
+    return status == ANYDNN_OK && right ? os_shim_calls(OS_SHIM_FILES) : WRONG;
+}
+
 static bool test_killed(void)
 {
-    int n, calls;
+    int n, calls, again;
     empty_cache();
-    calls = run_child(0);
-    if (calls == 100 && cached_files(false) == 0) return false; /* no device */
+    calls = in_child(pass_killed_at, 0);
+    if (calls == NO_DEVICE) return false;
     snprintf(scenario_case, sizeof scenario_case, "a child makes %d calls", calls);
-    CHECK(calls >= 8 && calls < 100 && cached_files(false) == 1);
+    CHECK(calls >= 8 && calls < NO_DEVICE && cached_files(false) == 1);
     for (n = 1; n <= calls; n++) {
         empty_cache();
         snprintf(scenario_case, sizeof scenario_case, "killed at call %d of %d", n, calls);
-        CHECK(run_child(n) == 128 + SIGKILL);
-        CHECK(run_child(0) < 100);
+        CHECK(in_child(pass_killed_at, n) == 128 + SIGKILL);
+        again = in_child(pass_killed_at, 0);
+        CHECK(again > 0 && again < NO_DEVICE);
         CHECK(cached_files(false) == 1);
     }
     return true;
 }
 
-/* Allocations fail while the devices are listed: the CPU is always there. */
+/* The devices are listed while allocation n fails, or all from there on, and now and then the first file. */
+static int listing_without(int n)
+{
+    bool right;
+    os_shim_reset();
+    os_shim_fail(OS_SHIM_MEMORY, n, n % 4 ? 1 : 1 << 20, ENOMEM);
+    os_shim_fail(OS_SHIM_FILES, 1, n % 2, EIO);
+    anydnn_device_count();
+    os_shim_reset();
+    return scenario_run("cpu", &right) == ANYDNN_OK && right ? 0 : WRONG;
+}
+
+/* The CPU is always there. */
 static void test_listing(void)
 {
     int n;
     for (n = 1; n <= 24; n++) {
-        int outcome = -1;
-        pid_t child;
-        fflush(stdout);
-        child = fork();
-        if (child == 0) {
-            bool right;
-            os_shim_reset();
-            os_shim_fail(OS_SHIM_MEMORY, n, n % 4 ? 1 : 1 << 20, ENOMEM);
-            os_shim_fail(OS_SHIM_FILES, 1, n % 2, EIO);
-            anydnn_device_count();
-            os_shim_reset();
-            _exit(scenario_run("cpu", &right) == ANYDNN_OK && right ? 0 : 1);
-        }
-        waitpid(child, &outcome, 0);
         snprintf(scenario_case, sizeof scenario_case, "allocation %d fails while devices are listed", n);
-        CHECK(outcome == 0);
+        CHECK(in_child(listing_without, n) == 0);
     }
 }
 

@@ -10,6 +10,19 @@
 
 enum { GUARD = 256, UNIT = 256 };
 
+bool test_arguments(int argc, char **argv, const char *flag, const char **device)
+{
+    bool found = false;
+    int i;
+    *device = "cpu";
+    for (i = 1; i < argc; i++)
+        if (strcmp(argv[i], flag) == 0)
+            found = true;
+        else
+            *device = argv[i];
+    return found;
+}
+
 int session_open(struct session *s, const char *device, const anydnn_open_options *options, uint64_t arena_bytes)
 {
     const anydnn_status status = anydnn_open(device, options, &s->context);

@@ -19,6 +19,9 @@ struct session {
     uint64_t bytes;
 };
 
+/* Whether `flag` is among the arguments of a test; *device: the one that is not, or "cpu". */
+bool test_arguments(int argc, char **argv, const char *flag, const char **device);
+
 /* Opens a device with an arena; result: 0, or the exit code of the test, which has said why. */
 int session_open(struct session *s, const char *device, const anydnn_open_options *options, uint64_t arena_bytes);
 void session_close(struct session *s);
