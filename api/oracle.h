@@ -2,6 +2,7 @@
  * api/oracle.h: the oracle: a call repeated on the CPU reference and compared. */
 #ifndef ADN_API_ORACLE_H
 #define ADN_API_ORACLE_H
+#include "common/bounds.h"
 #include "internal.h"
 
 /* One call on the host. Tensors lie as on the device: whole spans, gaps of strides included, by slot. The truth is not
@@ -30,18 +31,15 @@ anydnn_status adn_oracle_run(const anydnn_plan *plan, anydnn_stream *stream, con
 
 /* ---- api/tolerance.c: how far a correct element may lie from the truth ---- */
 
-struct adn_bounds_group;
 struct adn_bounds {
     const struct adn_oracle *o;
-    int kind;
-    double alpha, beta;   /* magnitudes */
-    double growth, floor; /* roundings of the result, and of a bound that is independent of it */
-    bool floor_by_dy;     /* the floor is relative to |dy| of the element */
-    double most;          /* largest |dy|; its row sum at most */
-    double row;
-    double n;      /* batch normalisation: elements of a group */
-    bool computed; /* its statistics are computed in the call */
-    struct adn_bounds_group *groups;
+    enum adn_bound_kind kind;
+    double alpha, beta; /* magnitudes */
+    struct adn_bound each;
+    bool floor_by_dy; /* its floor is relative to |dy| of the element */
+    double most, row; /* softmax: largest |dy|, and its row sum at most */
+    struct adn_bound_statistics statistics;
+    struct adn_bound_group *groups;
 };
 
 /* True where bounds need the sizes: results of the reference on magnitudes. */
