@@ -19,7 +19,7 @@ static const char usage[] =
     "random data, at least 20 samples. LINE is one problem, quoted or as several words, as for anydnn check.\n"
     "\n"
     "  --device D      cpu, cuda:0, opencl:1, or auto (default)\n"
-    "  --peer P        cublaslt (CUDA), clblast (OpenCL), none, or all that are there (default)\n"
+    "  --peer P        cublaslt, cudnn (CUDA), clblast (OpenCL), none, or all that are there (default)\n"
     "  --engines       also every other engine that accepts the problem\n"
     "  --seconds S     of sampling for each problem (default 1)\n"
     "  --no-check      does not check the answers\n"
@@ -36,7 +36,7 @@ static const char usage[] =
     "Exit codes: 0 good; 1 a wrong answer or a failure; 2 wrong usage or a malformed line; 3 nothing was run;\n"
     "            77 the device is not here.\n";
 
-enum { MAX_LINE = 4096, MAX_PEERS = 2, MAX_BARS = 512 };
+enum { MAX_LINE = 4096, MAX_PEERS = 3, MAX_BARS = 512 };
 
 struct session {
     const char *device_word, *peer_word, *csv_path, *plot_path, *commit;
@@ -232,7 +232,7 @@ static void run_file(struct session *s, const char *path)
 
 static void open_peers(struct session *s)
 {
-    static const struct peer *const known[MAX_PEERS] = { &peer_cublaslt, &peer_clblast };
+    static const struct peer *const known[MAX_PEERS] = { &peer_cublaslt, &peer_cudnn, &peer_clblast };
     int i;
     for (i = 0; i < MAX_PEERS; i++) {
         struct opened_peer *peer = &s->peers[s->peer_count];
@@ -354,8 +354,9 @@ static int parse(int argc, char **argv, struct session *s)
         return EXIT_USAGE;
     }
     if (strcmp(s->peer_word, "all") != 0 && strcmp(s->peer_word, "none") != 0 &&
-        strcmp(s->peer_word, peer_cublaslt.name) != 0 && strcmp(s->peer_word, peer_clblast.name) != 0) {
-        fprintf(stderr, "anydnn bench: --peer \"%s\"; accepted: cublaslt, clblast, none, all\n", s->peer_word);
+        strcmp(s->peer_word, peer_cublaslt.name) != 0 && strcmp(s->peer_word, peer_cudnn.name) != 0 &&
+        strcmp(s->peer_word, peer_clblast.name) != 0) {
+        fprintf(stderr, "anydnn bench: --peer \"%s\"; accepted: cublaslt, cudnn, clblast, none, all\n", s->peer_word);
         return EXIT_USAGE;
     }
     return -1;

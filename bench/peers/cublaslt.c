@@ -44,7 +44,6 @@ struct api {
     int (*cublasLtMatmul)(handle, handle desc, const void *alpha, const void *a, handle a_layout, const void *b,
                           handle b_layout, const void *beta, const void *c, handle c_layout, void *d, handle d_layout,
                           const lt_algorithm *, void *workspace, size_t, void *stream);
-    int (*cuCtxSetCurrent)(void *);
 };
 
 struct state {
@@ -65,7 +64,6 @@ struct job {
 static const char *load(struct api *api)
 {
     static const char *const lt_names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL };
-    static const char *const driver_names[] = { "libcuda.so.1", NULL };
     static const char *const symbols[] = {
         "cublasLtCreate",
         "cublasLtDestroy",
@@ -80,15 +78,13 @@ static const char *load(struct api *api)
         "cublasLtMatmulPreferenceSetAttribute",
         "cublasLtMatmulAlgoGetHeuristic",
         "cublasLtMatmul",
-        "cuCtxSetCurrent",
     };
     enum { SYMBOLS = sizeof symbols / sizeof *symbols };
-    void *lt = peer_library(lt_names), *driver = peer_library(driver_names), *address[SYMBOLS];
+    void *lt = peer_library(lt_names), *address[SYMBOLS];
     int i;
     if (!lt) return "libcublasLt.so not found";
-    if (!driver) return "libcuda.so.1 not found";
     for (i = 0; i < SYMBOLS; i++) {
-        address[i] = peer_symbol(i == SYMBOLS - 1 ? driver : lt, symbols[i]);
+        address[i] = peer_symbol(lt, symbols[i]);
         if (!address[i]) return "a function is missing in libcublasLt.so";
     }
     _Static_assert(sizeof address == sizeof *api, "the table has one entry for each member, in order");
@@ -111,7 +107,7 @@ static const char *open_state(anydnn_stream *stream, void **opened)
     const char *why = state ? load(&state->api) : "out of memory";
     if (!why) {
         state->stream = stream;
-        if (state->api.cuCtxSetCurrent(anydnn_cuda_native_context(context)) != 0)
+        if (!peer_make_current(stream))
             why = "cuCtxSetCurrent failed";
         else if (state->api.cublasLtCreate(&state->lt) != 0)
             why = "cublasLtCreate failed";
@@ -258,7 +254,7 @@ static const char *prepare_job(void *opened, const anydnn_problem *problem, cons
         const int math = anydnn_problem_prefs(problem)->math;
         job->alpha = (float)job->matmul.alpha;
         job->beta = (float)job->matmul.beta;
-        if (state->api.cuCtxSetCurrent(anydnn_cuda_native_context(anydnn_stream_context(state->stream))) != 0)
+        if (!peer_make_current(state->stream))
             why = "cuCtxSetCurrent failed";
         else if (!describe(job, job->matmul.dtype == ANYDNN_F32 && math >= ANYDNN_MATH_TF32))
             why = "a descriptor could not be made";

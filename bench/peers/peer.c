@@ -2,6 +2,7 @@
  * bench/peers/peer.c: what the adapters share. See peer.h. */
 #include "peer.h"
 
+#include <anydnn/cuda.h>
 #include <dlfcn.h>
 #include <string.h>
 
@@ -19,7 +20,17 @@ void *peer_symbol(void *library, const char *name)
     return dlsym(library, name);
 }
 
-static const anydnn_binding *find(const anydnn_binding *bindings, int count, int role)
+bool peer_make_current(anydnn_stream *stream)
+{
+    static const char *const names[] = { "libcuda.so.1", NULL };
+    void *driver = peer_library(names), *address = driver ? peer_symbol(driver, "cuCtxSetCurrent") : NULL;
+    int (*set_current)(void *);
+    if (!address) return false;
+    memcpy(&set_current, &address, sizeof set_current);
+    return set_current(anydnn_cuda_native_context(anydnn_stream_context(stream))) == 0;
+}
+
+const anydnn_binding *peer_binding(const anydnn_binding *bindings, int count, int role)
 {
     int i;
     for (i = 0; i < count; i++)
@@ -29,7 +40,7 @@ static const anydnn_binding *find(const anydnn_binding *bindings, int count, int
 
 anydnn_mem peer_memory(const anydnn_binding *bindings, int count, int role)
 {
-    const anydnn_binding *binding = find(bindings, count, role);
+    const anydnn_binding *binding = peer_binding(bindings, count, role);
     return binding ? binding->mem : anydnn_mem_none();
 }
 
@@ -64,10 +75,10 @@ bool peer_matmul_from(const anydnn_problem *problem, struct peer_matmul *out)
 {
     int count;
     const anydnn_binding *bindings = anydnn_problem_bindings(problem, &count);
-    const anydnn_binding *a = find(bindings, count, ANYDNN_A), *b = find(bindings, count, ANYDNN_B);
-    const anydnn_binding *y = find(bindings, count, ANYDNN_Y), *scalar;
+    const anydnn_binding *a = peer_binding(bindings, count, ANYDNN_A), *b = peer_binding(bindings, count, ANYDNN_B);
+    const anydnn_binding *y = peer_binding(bindings, count, ANYDNN_Y), *scalar;
     const anydnn_matmul *op = (const anydnn_matmul *)(const void *)anydnn_problem_op(problem);
-    if (op->op != ANYDNN_OP_MATMUL || !a || !b || !y || find(bindings, count, ANYDNN_BIAS)) return false;
+    if (op->op != ANYDNN_OP_MATMUL || !a || !b || !y || peer_binding(bindings, count, ANYDNN_BIAS)) return false;
     if (a->tensor->dtype != y->tensor->dtype || b->tensor->dtype != y->tensor->dtype) return false;
     memset(out, 0, sizeof *out);
     out->dtype = y->tensor->dtype;
@@ -77,9 +88,9 @@ bool peer_matmul_from(const anydnn_problem *problem, struct peer_matmul *out)
     out->n = y->tensor->dims[y->tensor->ndim - 1];
     out->k = a->tensor->dims[a->tensor->ndim - (out->trans_a ? 2 : 1)];
     out->batch = batches(y->tensor);
-    scalar = find(bindings, count, ANYDNN_ALPHA);
+    scalar = peer_binding(bindings, count, ANYDNN_ALPHA);
     out->alpha = scalar ? scalar->value : 1;
-    scalar = find(bindings, count, ANYDNN_BETA);
+    scalar = peer_binding(bindings, count, ANYDNN_BETA);
     out->beta = scalar ? scalar->value : 0;
     if (out->m * out->n * out->k * out->batch == 0) return false;
     /* A batch dim of 1 in a or b is a stride of 0; a mix of both in several dims is not. */

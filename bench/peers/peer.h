@@ -24,7 +24,7 @@ struct peer {
     void (*finish)(void *job);
 };
 
-extern const struct peer peer_cublaslt, peer_clblast;
+extern const struct peer peer_cublaslt, peer_cudnn, peer_clblast;
 
 /* A matrix product as BLAS sees it: y (m x n) = alpha * a' * b' + beta * y, row-major with leading dimensions, `batch`
  * of them at a stride. False when the problem is none, or has strides or a bias that BLAS does not have. */
@@ -37,8 +37,13 @@ struct peer_matmul {
 };
 bool peer_matmul_from(const anydnn_problem *problem, struct peer_matmul *matmul);
 
+/* The row of a role; NULL when it is not bound. */
+const anydnn_binding *peer_binding(const anydnn_binding *bindings, int count, int role);
 /* The memory of a role; kind NONE when it is not bound. */
 anydnn_mem peer_memory(const anydnn_binding *bindings, int count, int role);
+
+/* Makes the CUDA context of a stream the calling thread's own, as libraries over it expect. */
+bool peer_make_current(anydnn_stream *stream);
 
 /* Opens the first library that is there, and looks up symbols; NULL where there is none. */
 void *peer_library(const char *const *names);
