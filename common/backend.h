@@ -242,6 +242,7 @@ anydnn_status adn_steps_run(const anydnn_plan *plan, anydnn_stream *stream, cons
 struct adn_step *adn_add_step(struct adn_engine_plan *plan, const struct adn_variant *variant, uint64_t blocks,
                               const void *params, size_t params_size);
 void adn_step_role(struct adn_step *step, const struct adn_problem *p, int role);
+void adn_step_slot(struct adn_step *step, int source); /* a slot, or ADN_FROM_NULL */
 void adn_step_workspace(struct adn_step *step, uint64_t offset);
 void adn_step_null(struct adn_step *step);
 /* Books `bytes` of workspace aligned to 256 and returns their offset. */

@@ -38,6 +38,7 @@ void adn_step_role(struct adn_step *step, const struct adn_problem *p, int role)
     add_memory(step, there ? slot : ADN_FROM_NULL, 0);
 }
 
+void adn_step_slot(struct adn_step *step, int source) { add_memory(step, source, 0); }
 void adn_step_workspace(struct adn_step *step, uint64_t offset) { add_memory(step, ADN_FROM_WORKSPACE, offset); }
 void adn_step_null(struct adn_step *step) { add_memory(step, ADN_FROM_NULL, 0); }
 

@@ -89,9 +89,10 @@ ADN_FN int position_of(int i, int t, int origin, int step, struct adn_divisor st
 }
 #define POSITION_OF(i, t, axis) position_of((i), (t), p.origin[axis], p.step[axis], p.stride[axis], p.extent[axis])
 
-ADN_KERNEL(conv_explicit_gather)(ADN_IN(matrix), ADN_OUT(tensor), struct adn_conv_explicit_params p)
+ADN_KERNEL(conv_explicit_gather)(ADN_IN(matrix), ADN_IN(bias), ADN_OUT(tensor), struct adn_conv_explicit_params p)
 {
     ADN_PTR_IN(float, matrix);
+    ADN_PTR_IN(ADN_T, bias);
     ADN_PTR_OUT(ADN_T, tensor);
     const adn_i64 end = END;
     adn_i64 i = BEGIN;
@@ -117,6 +118,8 @@ ADN_KERNEL(conv_explicit_gather)(ADN_IN(matrix), ADN_OUT(tensor), struct adn_con
                 }
             }
         }
-        ADN_STORE_SCALED(tensor, at, sum, p.alpha, p.beta);
+        sum *= p.alpha;
+        if (p.biased) sum += ADN_LOAD(bias, e.c * p.bias_step);
+        ADN_STORE_SCALED(tensor, at, sum, 1.0f, p.beta);
     }
 }

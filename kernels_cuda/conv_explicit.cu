@@ -3,7 +3,7 @@
 //
 // Kernels  conv_explicit_columns: one thread for each channel at each position writes the elements under the taps.
 //          conv_explicit_gather: one thread for each element of the tensor adds up, in the order of the taps, what a
-//          float matrix holds for it: tensor = alpha * sum + beta * tensor.
+//          float matrix holds for it: tensor = alpha * sum + bias + beta * tensor.
 // Limits   Coordinates below 2^30; offsets and element numbers are 64 bits.
 #include "prelude.cuh"
 #include "../common/engines/conv_explicit_params.h"
@@ -54,7 +54,7 @@ __device__ __forceinline__ int position_of(int i, int t, int axis, const adn_con
 }
 
 template <typename T, int BLOCK>
-__device__ void conv_explicit_gather(const float *matrix, T *tensor, const adn_conv_explicit_params &p)
+__device__ void conv_explicit_gather(const float *matrix, const T *bias, T *tensor, const adn_conv_explicit_params &p)
 {
     for (adn_i64 i = (adn_i64)blockIdx.x * BLOCK + threadIdx.x; i < p.count; i += (adn_i64)gridDim.x * BLOCK) {
         const adn_conv_element e = element_of(i, p);
@@ -73,9 +73,11 @@ __device__ void conv_explicit_gather(const float *matrix, T *tensor, const adn_c
                 }
             }
         }
+        sum *= p.alpha;
+        if (p.biased) sum += adn_load(bias, e.c * p.bias_step);
         adn_store_scaled(
             tensor, e.n * p.tensor[0] + e.c * p.tensor[1] + e.z * p.tensor[2] + e.y * p.tensor[3] + e.x * p.tensor[4],
-            sum, p.alpha, p.beta);
+            sum, 1.0f, p.beta);
     }
 }
 
@@ -85,9 +87,10 @@ __device__ void conv_explicit_gather(const float *matrix, T *tensor, const adn_c
         conv_explicit_columns<T, block>(tensor, matrix, p);                                                            \
     }
 #define ADN_ENTRY_conv_explicit_gather(name, T, block, a, b, c, d, e, f)                                               \
-    ADN_KERNEL(name, block)(const float *matrix, T *tensor, const __grid_constant__ adn_conv_explicit_params p)        \
+    ADN_KERNEL(name, block)(const float *matrix, const T *bias, T *tensor,                                             \
+                            const __grid_constant__ adn_conv_explicit_params p)                                        \
     {                                                                                                                  \
-        conv_explicit_gather<T, block>(matrix, tensor, p);                                                             \
+        conv_explicit_gather<T, block>(matrix, bias, tensor, p);                                                       \
     }
 #define ADN_VARIANT_CL(...)
 #include "../common/engines/conv_explicit.variants"

@@ -4,12 +4,12 @@
  * (conv_as_matmul.h), that is a product of matmul_tile. Parameters: its tile, "128x128x8".
  *
  * Forward, filter  columns of x in its dtype, then the product.
- * Backward data    the product writes columns in float, which are gathered into dx and rounded once.
+ * Backward data    the product writes columns in float, which are gathered into dx with the bias and rounded once.
  * Matrix           [group][depth][position] or, where x has its channels innermost, [position][group][depth]; the depth
  *                  (channels and taps of a group) follows the order of w in memory, and takes the flip on itself.
  * Copies           What no single stride walks is packed by the same kernels: channels and taps of w or dw, and for the
  *                  filter the positions of dy.
- * Limits           Coordinates below 2^30; no bias in backward data; the matrix must fit into the workspace. */
+ * Limits           Coordinates below 2^30; the matrix must fit into the workspace. */
 #include "conv_as_matmul.h"
 #include "conv_explicit_params.h"
 #include "plan_conv.h"
@@ -149,9 +149,11 @@ static void add_move(enum move move, const struct adn_device *device, struct job
     const int64_t blocks = adn_ceil_div(q->count, variant->block);
     const int64_t most = device->info.is_cpu ? 8 * (int64_t)device->info.compute_units : INT32_MAX;
     struct adn_step *step = adn_add_step(plan, variant, (uint64_t)adn_smaller(blocks, most), q, sizeof *q);
-    if (gather) adn_step_workspace(step, offset);
-    step->memory[step->memories].source = slot;
-    step->memory[step->memories++].offset = 0;
+    if (gather) {
+        adn_step_workspace(step, offset);
+        adn_step_slot(step, q->biased ? m->places.source[ADN_CONV_BIAS] : ADN_FROM_NULL);
+    }
+    adn_step_slot(step, slot);
     if (!gather) adn_step_workspace(step, offset);
     m->moved_ns += adn_estimate_ns(device, (double)q->count * size + elements * (gather ? sizeof(float) : size),
                                    elements * (device->info.is_cpu ? 768.0 : 200.0), 1.0);
@@ -226,6 +228,7 @@ static bool fits(const struct adn_problem *p, const struct adn_device *device, c
 static bool start(const struct adn_problem *p, const struct adn_device *device, struct job *m, struct adn_refusal *why)
 {
     const anydnn_tensor *x = adn_tensor(p, adn_conv_tensor_role(p->def->op, ADN_CONV_X));
+    const anydnn_tensor *bias = adn_tensor(p, ANYDNN_BIAS);
     int j;
     memset(m, 0, sizeof *m);
     m->op = p->def->op;
@@ -234,8 +237,6 @@ static bool start(const struct adn_problem *p, const struct adn_device *device, 
     m->dtype = x->dtype;
     adn_conv_geometry(p, &m->g);
     if (!adn_conv_fits(&m->g, why)) return false;
-    if (m->data && adn_tensor(p, ANYDNN_BIAS))
-        return adn_refuse(why, ANYDNN_REASON_FEATURE, ANYDNN_BIAS, "bias", 1, 0, "takes no bias in backward data");
     m->channel_inner = is_channel_inner(&m->g);
     m->positions = m->g.n * m->g.out[0] * m->g.out[1] * m->g.out[2];
     order_depth(m);
@@ -243,6 +244,7 @@ static bool start(const struct adn_problem *p, const struct adn_device *device, 
         (uint64_t)m->positions * (uint64_t)(m->g.groups * m->depth) * (m->data ? sizeof(float) : size_of(m));
     if (!fits(p, device, m, why)) return false;
     fill_matrix(m);
+    if (m->data && bias) m->matrix.biased = 1, m->matrix.bias_step = bias->strides[1];
     use_columns(m);
     adn_conv_places_of(p, &m->places);
     for (j = 0; j < 3; j++)
