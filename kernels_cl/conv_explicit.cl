@@ -4,12 +4,12 @@
 #include "prelude.clh"
 #include "../common/engines/conv_explicit_params.h"
 
-#define ELEMENT_OF(i) adn_conv_element_of((i), p.narrow, p.channel_inner, p.size[0], p.size[1], p.size[2], p.size[3])
+#define PLACE_OF(i) adn_conv_place_of((i), p.narrow, p.channel_inner, p.size[0], p.size[1], p.size[2], p.size[3])
 
 /* Elements BEGIN to END of this work item, STEP apart; NEXT sets element e to number i, one STEP on. */
 #if ADN_BLOCK == 1
 /* The element behind e: division is slow on CPUs. */
-ADN_FN void step_on(struct adn_conv_element *e, adn_i32 channel_inner, adn_i64 c, adn_i64 z, adn_i64 y, adn_i64 x)
+ADN_FN void step_on(struct adn_conv_place *e, adn_i32 channel_inner, adn_i64 c, adn_i64 z, adn_i64 y, adn_i64 x)
 {
     if (channel_inner) {
         if (++e->c < c) return;
@@ -36,11 +36,11 @@ ADN_FN void step_on(struct adn_conv_element *e, adn_i32 channel_inner, adn_i64 c
 #define BEGIN ((adn_i64)get_global_id(0))
 #define END p.count
 #define STEP ((adn_i64)get_global_size(0))
-#define NEXT(e, i) ((e) = ELEMENT_OF(i))
+#define NEXT(e, i) ((e) = PLACE_OF(i))
 #endif
 
 /* Offset of image and channel in the matrix. */
-ADN_FN adn_i64 plane_of(struct adn_conv_element e, struct adn_divisor channels, adn_i32 narrow, adn_i64 n_step,
+ADN_FN adn_i64 plane_of(struct adn_conv_place e, struct adn_divisor channels, adn_i32 narrow, adn_i64 n_step,
                         adn_i64 group_step, adn_i64 c_step)
 {
     adn_i64 c = e.c, group = 0;
@@ -55,19 +55,19 @@ ADN_KERNEL(conv_explicit_columns)(ADN_IN(tensor), ADN_OUT(matrix), struct adn_co
     ADN_PTR_OUT(ADN_T, matrix);
     const adn_i64 end = END;
     adn_i64 i = BEGIN;
-    struct adn_conv_element e;
+    struct adn_conv_place e;
     int t, r, s;
     if (i >= end || p.alpha == 0.0f) return; /* with alpha 0 nobody reads them */
-    for (e = ELEMENT_OF(i); i < end; i += STEP, NEXT(e, i)) {
+    for (e = PLACE_OF(i); i < end; i += STEP, NEXT(e, i)) {
         __global const ADN_T *from = tensor + (e.n * p.tensor[0] + e.c * p.tensor[1]);
         __global ADN_T *to = matrix + (PLANE_OF(e) + e.z * p.position[0] + e.y * p.position[1] + e.x * p.position[2]);
-        int z = e.z * (int)p.stride[0].value + p.origin[0];
+        int z = (int)e.z * (int)p.stride[0].value + p.origin[0];
         for (t = 0; t < p.taps[0]; t++, z += p.step[0]) {
-            int y = e.y * (int)p.stride[1].value + p.origin[1];
+            int y = (int)e.y * (int)p.stride[1].value + p.origin[1];
             for (r = 0; r < p.taps[1]; r++, y += p.step[1]) {
                 const bool inside = z >= 0 && z < p.extent[0] && y >= 0 && y < p.extent[1];
                 const adn_i64 line = z * p.tensor[2] + y * p.tensor[3], out = t * p.tap[0] + r * p.tap[1];
-                int x = e.x * (int)p.stride[2].value + p.origin[2];
+                int x = (int)e.x * (int)p.stride[2].value + p.origin[2];
                 for (s = 0; s < p.taps[2]; s++, x += p.step[2]) {
                     float v = 0.0f;
                     if (inside && x >= 0 && x < p.extent[2]) v = ADN_LOAD(from, line + x * p.tensor[4]);
@@ -96,24 +96,24 @@ ADN_KERNEL(conv_explicit_gather)(ADN_IN(matrix), ADN_IN(bias), ADN_OUT(tensor), 
     ADN_PTR_OUT(ADN_T, tensor);
     const adn_i64 end = END;
     adn_i64 i = BEGIN;
-    struct adn_conv_element e;
+    struct adn_conv_place e;
     int t, r, s;
     if (i >= end) return;
-    for (e = ELEMENT_OF(i); i < end; i += STEP, NEXT(e, i)) {
+    for (e = PLACE_OF(i); i < end; i += STEP, NEXT(e, i)) {
         const adn_i64 at =
             e.n * p.tensor[0] + e.c * p.tensor[1] + e.z * p.tensor[2] + e.y * p.tensor[3] + e.x * p.tensor[4];
         __global const float *from = matrix + PLANE_OF(e);
         float sum = 0.0f;
         for (t = 0; t < p.taps[0]; t++) {
-            const int z = POSITION_OF(e.z, t, 0);
+            const int z = POSITION_OF((int)e.z, t, 0);
             if (z < 0) continue;
             for (r = 0; r < p.taps[1]; r++) {
-                const int y = POSITION_OF(e.y, r, 1);
+                const int y = POSITION_OF((int)e.y, r, 1);
                 adn_i64 line;
                 if (y < 0) continue;
                 line = t * p.tap[0] + z * p.position[0] + r * p.tap[1] + y * p.position[1];
                 for (s = 0; s < p.taps[2]; s++) {
-                    const int x = POSITION_OF(e.x, s, 2);
+                    const int x = POSITION_OF((int)e.x, s, 2);
                     if (x >= 0) sum += from[line + s * p.tap[2] + x * p.position[2]];
                 }
             }

@@ -7,7 +7,8 @@
  * that divide evenly are every tap_step-th one, and from one to the next the coordinate moves by `step`. */
 #ifndef ADN_CONV_DEPTHWISE_PARAMS_H
 #define ADN_CONV_DEPTHWISE_PARAMS_H
-#include "conv_direct_params.h"
+#include "../index/conv_place.h"
+#include "conv_epilogue.h"
 
 /* Filter elements of an axis; outputs along H that a work item of the window path makes. */
 #define ADN_DEPTHWISE_TAPS 7

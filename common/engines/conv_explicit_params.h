@@ -7,7 +7,7 @@
  * Gathering stores tensor = alpha * sum + bias + beta * tensor. */
 #ifndef ADN_CONV_EXPLICIT_PARAMS_H
 #define ADN_CONV_EXPLICIT_PARAMS_H
-#include "../index/walk.h"
+#include "../index/conv_place.h"
 
 struct adn_conv_explicit_params {
     adn_i64 count;               /* elements that are walked; 0: nothing to do */
@@ -25,29 +25,4 @@ struct adn_conv_explicit_params {
     adn_i32 biased, unused;        /* gather: there is a bias */
     float alpha, beta;
 };
-
-struct adn_conv_element {
-    adn_i64 n, c;
-    adn_i32 z, y, x;
-};
-
-/* Element number -> its digits. */
-ADN_FN struct adn_conv_element adn_conv_element_of(adn_i64 i, adn_i32 narrow, adn_i32 channel_inner,
-                                                   struct adn_divisor c, struct adn_divisor z, struct adn_divisor y,
-                                                   struct adn_divisor x)
-{
-    struct adn_conv_element e;
-    adn_i64 digit;
-    e.c = 0;
-    if (channel_inner) i = adn_divide(i, c, narrow, &e.c);
-    i = adn_divide(i, x, narrow, &digit);
-    e.x = (adn_i32)digit;
-    i = adn_divide(i, y, narrow, &digit);
-    e.y = (adn_i32)digit;
-    i = adn_divide(i, z, narrow, &digit);
-    e.z = (adn_i32)digit;
-    if (!channel_inner) i = adn_divide(i, c, narrow, &e.c);
-    e.n = i;
-    return e;
-}
 #endif
