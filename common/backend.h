@@ -111,6 +111,8 @@ struct adn_backend {
     /* Optional (GPU languages): loads a variant, once per context (later calls return the same kernel; it lives until
      * close; thread-safe), and launches it. UNSUPPORTED from kernel_load = this device's compiler refuses it. */
     anydnn_status (*kernel_load)(anydnn_context *context, const struct adn_variant *variant, struct adn_kernel **kernel);
+    /* Optional: makes sure that launches of this many blocks compile nothing any more. */
+    anydnn_status (*kernel_warm)(anydnn_context *context, struct adn_kernel *kernel, const uint32_t grid[3]);
     anydnn_status (*kernel_launch)(anydnn_stream *stream, struct adn_kernel *kernel, const struct adn_launch *launch);
 
     /* Optional: native handles. which 0 = context, 1 = device, 2 = stream (object is the stream then). */

@@ -67,9 +67,13 @@ double adn_estimate_ns(const struct adn_device *device, double bytes, double flo
 
 anydnn_status adn_steps_prepare(anydnn_plan *plan)
 {
+    const struct adn_backend *backend = plan->context->backend;
     int i;
-    for (i = 0; i < plan->body.steps; i++)
-        ADN_TRY(plan->context->backend->kernel_load(plan->context, plan->body.step[i].variant, &plan->kernel[i]));
+    for (i = 0; i < plan->body.steps; i++) {
+        ADN_TRY(backend->kernel_load(plan->context, plan->body.step[i].variant, &plan->kernel[i]));
+        if (backend->kernel_warm)
+            ADN_TRY(backend->kernel_warm(plan->context, plan->kernel[i], plan->body.step[i].grid));
+    }
     return ANYDNN_OK;
 }
 

@@ -342,6 +342,7 @@ const struct adn_backend adn_opencl_backend = {
     .stream_wait = adn_cl_stream_wait,
     .event_elapsed = adn_cl_event_elapsed,
     .kernel_load = adn_cl_kernel_load,
+    .kernel_warm = adn_cl_kernel_warm,
     .kernel_launch = adn_cl_kernel_launch,
     .native_handle = native_handle,
     .engines = adn_cl_engines,

@@ -84,6 +84,7 @@ bool adn_cl_task_begin(struct adn_cl_context *own, struct adn_cl_task *task, any
 void adn_cl_task_finish(struct adn_cl_context *own, struct adn_cl_task *task, anydnn_status status);
 
 /* kernel.c */
+anydnn_status adn_cl_kernel_warm(anydnn_context *context, struct adn_kernel *kernel, const uint32_t grid[3]);
 anydnn_status adn_cl_kernel_load(anydnn_context *context, const struct adn_variant *variant,
                                  struct adn_kernel **kernel);
 anydnn_status adn_cl_kernel_launch(anydnn_stream *stream, struct adn_kernel *kernel, const struct adn_launch *launch);

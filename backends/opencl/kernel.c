@@ -13,7 +13,7 @@ struct object {
 
 struct adn_kernel {
     const struct adn_variant *variant;
-    struct adn_cl_task task;
+    struct adn_cl_task task, wide; /* loading, and the first launch of many work items */
     cl_program program;
     adn_mutex *lock;
     struct object *idle; /* under lock */
@@ -99,9 +99,10 @@ static cl_int set_zero_params(cl_kernel kernel, cl_uint index)
     return code;
 }
 
-static cl_int warm(const struct adn_cl_context *own, cl_kernel kernel, size_t block)
+static cl_int warm(const struct adn_cl_context *own, cl_kernel kernel, size_t block, size_t blocks)
 {
     struct adn_place middle = { own->warm_memory, ADN_CL_WARM_BYTES / 2 };
+    const size_t items = block * blocks;
     cl_uint i, arguments = 0;
     cl_event done;
     cl_int code = adn_cl.GetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, NULL);
@@ -110,7 +111,7 @@ static cl_int warm(const struct adn_cl_context *own, cl_kernel kernel, size_t bl
     for (i = 0; i < arguments / 2 && code == CL_SUCCESS; i++) code = set_memory(kernel, (int)i, middle);
     if (code == CL_SUCCESS) code = set_zero_params(kernel, arguments - 1);
     if (code == CL_SUCCESS)
-        code = adn_cl.EnqueueNDRangeKernel(own->warm_queue, kernel, 1, NULL, &block, &block, 0, NULL, &done);
+        code = adn_cl.EnqueueNDRangeKernel(own->warm_queue, kernel, 1, NULL, &items, &block, 0, NULL, &done);
     if (code != CL_SUCCESS) return code;
     code = adn_cl.WaitForEvents(1, &done);
     adn_cl.ReleaseEvent(done);
@@ -146,7 +147,7 @@ static anydnn_status try_out(const anydnn_context *context, cl_kernel kernel, co
 {
     const struct adn_cl_context *own = adn_cl_native(context);
     const bool large = (size_t)variant->block > threads;
-    const cl_int code = own->warm_queue ? warm(own, kernel, (size_t)variant->block) : CL_SUCCESS;
+    const cl_int code = own->warm_queue ? warm(own, kernel, (size_t)variant->block, 1) : CL_SUCCESS;
     if (large && (!own->warm_queue || code != CL_SUCCESS))
         return adn_fail(ANYDNN_UNSUPPORTED, "kernel %s of %s wants blocks of %d threads; %s runs it with at most %llu",
                         variant->kernel, variant->stem, (int)variant->block, context->device.info.id,
@@ -204,6 +205,32 @@ anydnn_status adn_cl_kernel_load(anydnn_context *context, const struct adn_varia
     return status;
 }
 
+/* PoCL compiles a kernel once more for launches of this many work items. A failure is left to the launches. */
+enum { MANY = 65535 };
+
+static anydnn_status first_wide_launch(const struct adn_cl_context *own, struct adn_kernel *kernel)
+{
+    const size_t block = (size_t)kernel->variant->block;
+    struct object *object;
+    ADN_TRY(take(kernel, &object));
+    warm(own, object->native, block, MANY / block + 1);
+    give(kernel, object);
+    return ANYDNN_OK;
+}
+
+anydnn_status adn_cl_kernel_warm(anydnn_context *context, struct adn_kernel *kernel, const uint32_t grid[3])
+{
+    struct adn_cl_context *own = adn_cl_native(context);
+    const uint64_t items = (uint64_t)grid[0] * (uint64_t)kernel->variant->block;
+    anydnn_status status;
+    if (!own->warm_queue || (items < MANY && grid[1] < MANY && grid[2] < MANY)) return ANYDNN_OK;
+    if (adn_cl_task_begin(own, &kernel->wide, &status)) {
+        status = first_wide_launch(own, kernel);
+        adn_cl_task_finish(own, &kernel->wide, status);
+    }
+    return status;
+}
+
 void adn_cl_kernels_release(struct adn_cl_context *own)
 {
     while (own->kernels) {
@@ -217,6 +244,7 @@ void adn_cl_kernels_release(struct adn_cl_context *own)
         }
         adn_mutex_destroy(kernel->lock);
         free(kernel->task.message);
+        free(kernel->wide.message);
         free(kernel);
     }
 }
