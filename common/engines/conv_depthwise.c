@@ -171,11 +171,14 @@ static void add_pack(const struct adn_problem *p, struct shape *m, struct adn_en
     q->w[2] = q->channels, q->w[1] = q->w[2] * m->g.filter[2], q->w[0] = q->w[1] * m->g.filter[1];
 }
 
-/* Part of the arithmetic peak. CPUs behind OpenCL pay for taps that only some positions meet with their vectors. */
+/* Part of the arithmetic peak. CPUs behind OpenCL work on neighbouring outputs with one vector, which taps that only some
+ * of them meet break up; so do strides and dilations along a row, where no window of taps is loaded at once. */
 static double share_of(const struct adn_depthwise_params *q, int width, const struct adn_device *device)
 {
+    const bool partial = q->axis[0].divide.value * q->axis[1].divide.value * q->axis[2].divide.value > 1;
     if (!device->info.is_cpu) return width > 1 ? 0.25 : 0.15;
-    return q->axis[0].divide.value * q->axis[1].divide.value * q->axis[2].divide.value > 1 ? 0.008 : 0.05;
+    if (q->channel_inner) return partial ? 0.014 : 0.05;
+    return partial || !q->window ? 0.008 : 0.05;
 }
 
 static bool plan_gather(const struct adn_problem *p, const struct adn_device *device, struct shape *m,
@@ -273,7 +276,7 @@ static bool plan_filter(const struct adn_problem *p, const struct adn_device *de
         adn_step_null(step);
     }
     room = (device->info.is_cpu ? 1.0 : 1024.0) * (device->info.compute_units > 0 ? device->info.compute_units : 1);
-    share = !device->info.is_cpu ? 0.15 : inner ? 0.04 : 0.02;
+    share = !device->info.is_cpu ? 0.15 : inner ? 0.008 : 0.004;
     if (threads < room) share *= (threads + 1) / (room + 1);
     plan->cost_ns = adn_estimate_ns(device, m->bytes, m->flops, share);
     return true;

@@ -52,12 +52,13 @@ static void fill(const struct adn_problem *p, const struct adn_conv_geometry *g,
     q->narrow = numbers <= INT32_MAX;
 }
 
-/* Part of the arithmetic peak: every product loads both factors; few outputs leave threads idle. */
-static double share_of(const struct adn_device *device, double threads)
+/* Part of the arithmetic peak: every product loads both factors; few outputs leave threads idle. A CPU carries a block of
+ * the filter's gradient out item by item, between barriers. */
+static double share_of(const struct adn_device *device, bool filter, double threads)
 {
     const double room =
         (device->info.is_cpu ? 1.0 : 1024.0) * (device->info.compute_units > 0 ? device->info.compute_units : 1);
-    const double best = device->info.is_cpu ? 0.01 : 0.04;
+    const double best = !device->info.is_cpu ? 0.04 : filter ? 0.001 : 0.01;
     return threads < room ? best * (threads + 1) / (room + 1) : best;
 }
 
@@ -133,8 +134,9 @@ static bool plan_direct(const struct adn_problem *p, const struct adn_device *de
             bytes += (double)anydnn_tensor_count(&p->operand[i].t) * (double)anydnn_dtype_size(p->operand[i].t.dtype);
     flops = 2.0 * (double)g.n * (double)g.k * (double)q.c_group;
     for (i = 0; i < 3; i++) flops *= (double)g.out[i] * (double)g.filter[i];
-    plan->cost_ns =
-        adn_estimate_ns(device, bytes, flops, share_of(device, (double)blocks * (device->info.is_cpu ? 1.0 : 128.0)));
+    plan->cost_ns = adn_estimate_ns(device, bytes, flops,
+                                    share_of(device, table[row].op == ANYDNN_OP_CONV_BACKWARD_FILTER,
+                                             (double)blocks * (device->info.is_cpu ? 1.0 : 128.0)));
     return true;
 }
 

@@ -19,6 +19,16 @@ enum { VARIANTS = sizeof variants / sizeof variants[0] };
 
 static const struct adn_tile_speed speed = { 0.7, 0.5, 0.35, 0.35, 0.22 };
 
+/* Part of the arithmetic peak. A CPU gathers an element of a tile's columns in the time of this many operations, which
+ * counts where a tile has few rows to use it for. */
+static double share_of(const struct adn_conv_product *m, const struct adn_tile_layout *l, const struct adn_device *device)
+{
+    const double gather = 160.0, elements = (double)m->phases * (double)m->groups * (double)l->row_tiles *
+                                            (double)m->columns * (double)m->depth;
+    if (!device->info.is_cpu || !(m->flops > 0)) return l->share;
+    return m->flops / (m->flops / l->share + gather * elements);
+}
+
 static bool plan_igemm(const struct adn_problem *p, const struct adn_device *device, const char *params,
                        struct adn_engine_plan *plan, struct adn_refusal *why)
 {
@@ -31,7 +41,7 @@ static bool plan_igemm(const struct adn_problem *p, const struct adn_device *dev
     if (!adn_conv_choose(variants, VARIANTS, speed, 0, &m, p, device, params, &l, why)) return false;
     adn_tile_name(l.variant, plan->params);
     adn_conv_add_steps(&m, p, &l, adn_find_variant(variants, VARIANTS, "conv_igemm_sum", dtype, none), plan);
-    plan->cost_ns = adn_estimate_ns(device, m.bytes, m.flops, l.share);
+    plan->cost_ns = adn_estimate_ns(device, m.bytes, m.flops, share_of(&m, &l, device));
     return true;
 }
 
