@@ -57,22 +57,23 @@ static const char *kind_of(const struct device *d)
 static void fail(struct session *s, const char *device, const char *engine, uint64_t seed, const char *line,
                  const char *why)
 {
+    char repeat[LINE + 256];
     if (s->failed++ == s->failed_before) {
         snprintf(s->failed_device, sizeof s->failed_device, "%s", device);
         snprintf(s->failed_engine, sizeof s->failed_engine, "%s", engine ? engine : "");
     }
     if (s->shrinking) return;
-    junit_case(s->junit, device, engine, s->line ? s->line : line, JUNIT_FAILED, why);
-    printf("FAILED: anydnn check --device %s", device);
-    if (engine) printf(" --engine %s", engine);
-    printf(" --seed %llu '%s'\n        %s\n", (unsigned long long)seed, line, why);
+    snprintf(repeat, sizeof repeat, "anydnn check --device %s%s%s --seed %llu '%s'", device, engine ? " --engine " : "",
+             engine ? engine : "", (unsigned long long)seed, line);
+    junit_case(s->junit, device, engine, s->line ? s->line : line, JUNIT_FAILED, why, repeat);
+    printf("FAILED: %s\n        %s\n", repeat, why);
     fflush(stdout);
 }
 
 static void pass(struct session *s, const char *device, const char *engine, const char *line)
 {
     s->passed++;
-    if (!s->shrinking) junit_case(s->junit, device, engine, line, JUNIT_PASSED, NULL);
+    if (!s->shrinking) junit_case(s->junit, device, engine, line, JUNIT_PASSED, NULL, NULL);
 }
 
 /* ---- Variants of a line ---- */
@@ -222,7 +223,7 @@ static void conclude(struct session *s, const char *line, uint64_t seed, const s
         if (t->failed) continue; /* counted when it failed */
         if (!t->ran) {
             s->skipped++;
-            if (!s->shrinking) junit_case(s->junit, d->info.id, t->engine, line, JUNIT_SKIPPED, t->why);
+            if (!s->shrinking) junit_case(s->junit, d->info.id, t->engine, line, JUNIT_SKIPPED, t->why, NULL);
             if (s->list_skips && !s->shrinking) printf("skipped: %s %s '%s': %s\n", d->info.id, t->engine, line, t->why);
         } else if (!unsupported) {
             pass(s, d->info.id, t->engine, line);
@@ -312,9 +313,10 @@ static void check_line(struct session *s, const char *line, const struct expecta
     }
     if (anydnn_problem_parse(line, &problem) != ANYDNN_OK) {
         s->malformed = true;
-        if (s->single)
+        if (s->single) {
             fprintf(stderr, "anydnn check: %s\n", anydnn_message());
-        else
+            junit_case(s->junit, s->device_word, NULL, line, JUNIT_FAILED, anydnn_message(), NULL);
+        } else
             fail(s, s->device_word, NULL, seed, line, anydnn_message());
         return;
     }
@@ -363,7 +365,7 @@ static void check_text(struct session *s, char *line, const char *where)
     for (end = line + strlen(line); end > line && strchr(" \t\r\n", end[-1]); end--) end[-1] = 0;
     if (!read_expectation(&line, &e)) {
         fprintf(stderr, "anydnn: %s: unknown word before the line: %s\n", where, line);
-        junit_case(s->junit, s->device_word, NULL, line, JUNIT_FAILED, "unknown word before the line");
+        junit_case(s->junit, s->device_word, NULL, line, JUNIT_FAILED, "unknown word before the line", NULL);
         s->failed++;
         s->malformed = true;
         return;

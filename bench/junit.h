@@ -11,9 +11,10 @@ struct junit *junit_open(const char *path);
 
 enum junit_outcome { JUNIT_PASSED, JUNIT_FAILED, JUNIT_SKIPPED };
 
-/* Notes one case; engine NULL = the line as a whole. `text` says why it failed or was skipped, NULL when it passed. */
+/* Notes one case; engine NULL = the line as a whole. `text` says why it failed or was skipped, NULL when it passed;
+ * `repeat` is the command that repeats a failure, NULL when there is none. */
 void junit_case(struct junit *junit, const char *device, const char *engine, const char *line,
-                enum junit_outcome outcome, const char *text);
+                enum junit_outcome outcome, const char *text, const char *repeat);
 
 /* Writes and closes the report; false with a message on stderr where it could not be written. */
 bool junit_close(struct junit *junit);
