@@ -236,6 +236,26 @@ ADN_KERNEL(adam)(ADN_OUT(param), ADN_IN(grad), ADN_OUT(moment1), ADN_OUT(moment2
 #define F64_AS_FLOAT(v) 0.0f /* plans refuse f64 there */
 #endif
 
+/* Numbers cut to fewer bits, the last of them set where bits were lost: any narrower type rounds them as it would have
+ * rounded v, which rounding twice does not. */
+ADN_FN float cut_float(long v)
+{
+    const float cut = convert_float_rtz(v);
+    return (long)cut == v ? cut : as_float(as_uint(cut) | 1u);
+}
+#if defined(cl_khr_fp64)
+ADN_FN double cut_double(long v)
+{
+    const double cut = convert_double_rtz(v);
+    return (long)cut == v ? cut : as_double(as_ulong(cut) | 1ul);
+}
+ADN_FN float cut_double_to_float(double v)
+{
+    const float cut = convert_float_rtz(v);
+    return (double)cut == v || isnan(v) ? cut : as_float(as_uint(cut) | 1u);
+}
+#endif
+
 /* Element i of a memory of any dtype, as W. Pointers to f64 are read as long. */
 #define DEFINE_READ(name, W, F64)                                                                                      \
     ADN_FN W name(__global const uchar *p, adn_i32 dtype, adn_i64 i)                                                   \
@@ -253,13 +273,13 @@ ADN_KERNEL(adam)(ADN_OUT(param), ADN_IN(grad), ADN_OUT(moment1), ADN_OUT(moment2
     }
 
 /* W -> element i. convert_*_sat_rte rounds half to even and saturates; NaN is taken out before. */
-#define DEFINE_WRITE(name, W, HALF, F64, SAFE)                                                                         \
+#define DEFINE_WRITE(name, W, HALF, CUT, F64, SAFE)                                                                    \
     ADN_FN void name(__global uchar *p, adn_i32 dtype, adn_i64 i, W v)                                                 \
     {                                                                                                                  \
         switch (dtype) {                                                                                               \
         case 1: ((__global float *)p)[i] = (float)v; break;                                                            \
         case 2: vstore_half_rte((HALF)v, (size_t)i, (__global half *)p); break;                                        \
-        case 3: ((__global ushort *)p)[i] = adn_f32_to_bf16((float)v); break;                                          \
+        case 3: ((__global ushort *)p)[i] = adn_f32_to_bf16(CUT(v)); break;                                            \
         case 4: ((__global long *)p)[i] = F64(v); break;                                                               \
         case 5: ((__global char *)p)[i] = convert_char_sat_rte(SAFE(v)); break;                                        \
         case 6: p[i] = convert_uchar_sat_rte(SAFE(v)); break;                                                          \
@@ -276,18 +296,24 @@ DEFINE_READ(read_integer, long, LONG_OF_INTEGER)
 #if defined(cl_khr_fp64)
 #define LONG_OF_DOUBLE(v) as_long((double)(v))
 DEFINE_READ(read_double, double, as_double)
-DEFINE_WRITE(write_float, float, float, LONG_OF_DOUBLE, NOT_NAN)
-DEFINE_WRITE(write_double, double, double, LONG_OF_DOUBLE, NOT_NAN)
+DEFINE_WRITE(write_float, float, float, PLAIN, LONG_OF_DOUBLE, NOT_NAN)
+DEFINE_WRITE(write_double, double, double, cut_double_to_float, LONG_OF_DOUBLE, NOT_NAN)
 #else
 #define LONG_OF_DOUBLE(v) 0 /* plans refuse f64 there */
-DEFINE_WRITE(write_float, float, float, LONG_OF_DOUBLE, NOT_NAN)
+DEFINE_WRITE(write_float, float, float, PLAIN, LONG_OF_DOUBLE, NOT_NAN)
 #endif
-DEFINE_WRITE(write_integer, long, float, LONG_OF_INTEGER, PLAIN)
+DEFINE_WRITE(write_integer, long, float, cut_float, LONG_OF_INTEGER, PLAIN)
 
-#define COPY_SCALED(W, READ, WRITE, alpha, beta)                                                                       \
+/* Sources that f32 or f64 cannot hold: all of i64 and, without f64, of i32. */
+#define SOURCE_FLOAT(i)                                                                                                \
+    (p.in_dtype >= 7 && p.out_dtype == 3 ? cut_float(read_integer(in, p.in_dtype, i)) : read_float(in, p.in_dtype, i))
+#define SOURCE_DOUBLE(i)                                                                                               \
+    (p.in_dtype == 8 && p.out_dtype != 4 ? cut_double(read_integer(in, 8, i)) : read_double(in, p.in_dtype, i))
+
+#define COPY_SCALED(W, SOURCE, READ, WRITE, alpha, beta)                                                               \
     do {                                                                                                               \
         W v = 0;                                                                                                       \
-        if ((alpha) != 0) v = (alpha) * READ(in, p.in_dtype, from);                                                    \
+        if ((alpha) != 0) v = (alpha) * SOURCE(from);                                                                  \
         if ((beta) != 0) v += (beta) * READ(out, p.out_dtype, to);                                                     \
         WRITE(out, p.out_dtype, to, v);                                                                                \
     } while (0)
@@ -311,10 +337,11 @@ ADN_KERNEL(copy)(ADN_OUT(out), ADN_IN(in), struct adn_copy_params p)
         LOCATE(i, p.splat, at)
         for (k = 0; k < lanes; k++) {
             const adn_i64 to = at.s0 + k, from = at.s1 + ((p.splat & 2) ? 0 : k);
-            if (p.kind == ADN_COPY_FLOAT) COPY_SCALED(float, read_float, write_float, p.alpha, p.beta);
+            if (p.kind == ADN_COPY_FLOAT) COPY_SCALED(float, SOURCE_FLOAT, read_float, write_float, p.alpha, p.beta);
 #if defined(cl_khr_fp64)
             if (p.kind == ADN_COPY_DOUBLE)
-                COPY_SCALED(double, read_double, write_double, as_double(p.alpha_bits), as_double(p.beta_bits));
+                COPY_SCALED(double, SOURCE_DOUBLE, read_double, write_double, as_double(p.alpha_bits),
+                            as_double(p.beta_bits));
 #endif
             if (p.kind == ADN_COPY_INTEGER) COPY_INTEGERS(p.alpha_bits, p.beta_bits);
         }

@@ -251,10 +251,18 @@ __device__ __forceinline__ void adam(void *param, const void *grad, float *momen
 
 // ---------------------------------------------------------------- copy -----------------------------------------------
 
-// Any element -> W (float, double or 64-bit integer).
-template <typename W, typename S> __device__ __forceinline__ W widen(S v) { return (W)v; }
-template <typename W> __device__ __forceinline__ W widen(__half v) { return (W)__half2float(v); }
-template <typename W> __device__ __forceinline__ W widen(__nv_bfloat16 v) { return (W)__bfloat162float(v); }
+// Any element -> W (float, double or 64-bit integer). What goes on to a type narrower than W is cut where W cannot hold
+// it, the last bit set where bits were lost: the narrow type rounds that as it would have rounded v, which rounding twice
+// does not.
+template <typename W, typename S> __device__ __forceinline__ W widen(S v, bool) { return (W)v; }
+template <typename W> __device__ __forceinline__ W widen(__half v, bool) { return (W)__half2float(v); }
+template <typename W> __device__ __forceinline__ W widen(__nv_bfloat16 v, bool) { return (W)__bfloat162float(v); }
+template <> __device__ __forceinline__ double widen<double, long long>(long long v, bool narrow)
+{
+    const double cut = __ll2double_rz(v);
+    if (!narrow) return (double)v;
+    return __double2ll_rz(cut) == v ? cut : __longlong_as_double(__double_as_longlong(cut) | 1);
+}
 
 // W -> any element: integers half to even, saturated, NaN as 0.
 __device__ __forceinline__ float nearest(float v) { return rintf(v); }
@@ -299,14 +307,14 @@ template <typename W> __device__ __forceinline__ void narrow(W v, long long *to)
 __device__ __forceinline__ void narrow(long long v, long long *to) { *to = v; }
 
 template <typename W, typename S, int V>
-__device__ __forceinline__ void read_wide(const void *p, adn_i64 i, bool splat, W (&v)[V])
+__device__ __forceinline__ void read_wide(const void *p, adn_i64 i, bool splat, bool narrow, W (&v)[V])
 {
     if (V > 1 && !splat) {
         const adn_pack<S, V> pack = adn_read_pack<S, V>((const S *)p + i);
 #pragma unroll
-        for (int k = 0; k < V; k++) v[k] = widen<W>(pack.at[k]);
+        for (int k = 0; k < V; k++) v[k] = widen<W>(pack.at[k], narrow);
     } else {
-        const W one = widen<W>(((const S *)p)[i]);
+        const W one = widen<W>(((const S *)p)[i], narrow);
 #pragma unroll
         for (int k = 0; k < V; k++) v[k] = one;
     }
@@ -343,9 +351,10 @@ template <typename W, int V>
 __device__ __forceinline__ void copy_unit(void *out, const void *in, const adn_i64 (&at)[2], W alpha, W beta,
                                           const adn_copy_params &p)
 {
+    const bool narrow = p.out_dtype != 4;
     W v[V], old[V];
-    if (alpha != (W)0) ADN_BY_DTYPE(p.in_dtype, (read_wide<W, S, V>(in, at[1], p.splat & 2, v)))
-    if (beta != (W)0) ADN_BY_DTYPE(p.out_dtype, (read_wide<W, S, V>(out, at[0], false, old)))
+    if (alpha != (W)0) ADN_BY_DTYPE(p.in_dtype, (read_wide<W, S, V>(in, at[1], p.splat & 2, narrow, v)))
+    if (beta != (W)0) ADN_BY_DTYPE(p.out_dtype, (read_wide<W, S, V>(out, at[0], false, false, old)))
 #pragma unroll
     for (int k = 0; k < V; k++) {
         v[k] = alpha != (W)0 ? times(alpha, v[k]) : (W)0;

@@ -11,6 +11,7 @@
  *   repeated    every operation 20 times in deterministic mode: bit-equal
  *   in place    where ops.h allows it, with the same bits as out of place
  *   counters    COPY between i64 and i32 with whole factors is exact
+ *   rounding    COPY from wide numbers rounds once, not first to what the device computes in
  * Limits: small problems; what results are right is for the case files to say. */
 #include "contract.h"
 
@@ -492,6 +493,59 @@ static void counters(const struct place *place)
     CHECK(counts(place, ANYDNN_I32, ANYDNN_I32, 1, 0.5, 3, 0.5, 2)); /* not whole: rounded as ever */
 }
 
+/* ---- rounding ---- */
+
+/* Halfway between two numbers of the narrow type, and a little more or less that a step in between would lose. */
+static const struct conversion {
+    int in, out;
+    double f64;
+    int64_t i64;
+    uint32_t want; /* bits */
+} conversions[] = {
+    { ANYDNN_F64, ANYDNN_F32, 0x1.0000010000001p0, 0, 0x3f800001 },
+    { ANYDNN_F64, ANYDNN_F16, 0x1.0020000000001p0, 0, 0x3c01 },
+    { ANYDNN_F64, ANYDNN_F16, 0x1.005fffffffffdp0, 0, 0x3c01 },
+    { ANYDNN_F64, ANYDNN_BF16, 0x1.0100000000001p0, 0, 0x3f81 },
+    { ANYDNN_F64, ANYDNN_BF16, -0x1.02fffffffffffp0, 0, 0xbf81 },
+    { ANYDNN_F64, ANYDNN_BF16, 0x1.fefffffffffffp127, 0, 0x7f7f },
+    { ANYDNN_I32, ANYDNN_BF16, 0, 0x1010001, 0x4b81 },
+    { ANYDNN_I32, ANYDNN_BF16, 0, -0x1010001, 0xcb81 },
+    { ANYDNN_I64, ANYDNN_F32, 0, INT64_C(0x1000001000000001), 0x5d800001 },
+    { ANYDNN_I64, ANYDNN_F32, 0, INT64_C(-0x1000002fffffffff), 0xdd800001 },
+    { ANYDNN_I64, ANYDNN_BF16, 0, INT64_C(0x1010000000000001), 0x5d81 },
+    { ANYDNN_I64, ANYDNN_BF16, 0, INT64_C(-0x102fffffffffffff), 0xdd81 },
+};
+
+static void rounding(const struct place *place)
+{
+    const anydnn_elementwise op = anydnn_copy_init();
+    anydnn_device_info info = { (uint32_t)sizeof info, 0, { 0 }, { 0 }, { 0 }, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+    size_t i;
+    CHECK(anydnn_context_info(context, &info) == ANYDNN_OK);
+    for (i = 0; i < sizeof conversions / sizeof *conversions; i++) {
+        const struct conversion *c = &conversions[i];
+        const anydnn_tensor x = anydnn_tensor_1d(c->in, 1), y = anydnn_tensor_1d(c->out, 1);
+        const int32_t narrow = (int32_t)c->i64;
+        const void *from = c->in == ANYDNN_F64   ? (const void *)&c->f64
+                           : c->in == ANYDNN_I32 ? (const void *)&narrow
+                                                 : &c->i64;
+        unsigned char got[4] = { 0 }, want[4] = { 0 };
+        anydnn_binding rows[2];
+        char text[64];
+        int k;
+        if (c->in == ANYDNN_F64 && !info.has_f64) continue;
+        snprintf(text, sizeof text, "%s to %s, row %zu", anydnn_dtype_name(c->in), anydnn_dtype_name(c->out), i);
+        for (k = 0; k < 4; k++) want[k] = (unsigned char)(c->want >> 8 * k);
+        rows[0] = anydnn_bind(ANYDNN_X, &x, place->slab);
+        rows[1] = anydnn_bind(ANYDNN_Y, &y, anydnn_mem_at(place->slab, GUARD));
+        CHECK_CASE(!anydnn_copy_in(place->stream, rows[0].mem, from, anydnn_dtype_size(c->in)) &&
+                       !anydnn_run(place->stream, (const anydnn_op *)&op, NULL, rows, 2) &&
+                       !anydnn_copy_out(place->stream, got, rows[1].mem, anydnn_dtype_size(c->out)) &&
+                       !anydnn_stream_sync(place->stream) && memcmp(got, want, sizeof got) == 0,
+                   text);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct place place;
@@ -515,6 +569,7 @@ int main(int argc, char **argv)
     repeated();
     in_place(&place);
     counters(&place);
+    rounding(&place);
     for (i = 0; i < EXAMPLES; i++) contract_free(&contracts[i]);
     place_free(&place);
     anydnn_close(context);

@@ -272,7 +272,7 @@ typedef enum anydnn_batchnorm_mode {
  *   (n = 1: 0).
  *   dshift = sum dy, dgamma = sum dy * (x - mean) * invstd,
  *   dx = gamma * invstd * (dy - dshift/n - (x - mean) * invstd * dgamma/n)
- *   BATCHNORM_TRAINING   in x, gamma, shift; out y (scaled), saved_mean, saved_invstd [both optional];
+ *   BATCHNORM_TRAINING   in x, gamma, shift; out y (scaled), saved_mean, saved_invstd [both or neither];
  *                        in-out running_mean, running_var [both or neither]. Scalars factor (0.1 where unbound;
  *                        0..1), epsilon. In place: y on x.
  *   BATCHNORM_INFERENCE  in x, gamma, shift, running_mean, running_var; out y (scaled). In place: y on x.
@@ -339,7 +339,8 @@ typedef struct anydnn_reduce {
 /* ---------------------------------------------------------------- copy, fill, scale --------------------------- */
 
 /* COPY   in x; out y (scaled): y = alpha * x + beta * y, any strides and any pair of dtypes (all of anydnn_dtype).
- *        To integers: round half to even, saturate, NaN gives 0. Where x and y are i32 or i64 and alpha and beta are
+ *        To integers: round half to even, saturate, NaN gives 0. To floats with alpha 1 and beta 0: x is rounded once,
+ *        whatever the device computes in. Where x and y are i32 or i64 and alpha and beta are
  *        whole numbers (up to 2^53 in magnitude), the sum is exact modulo 2^64, then saturated to i32: alpha 1 and
  *        beta 1 advance a counter in device memory. Scalars alpha, beta. cudnnTransformTensor, ONNX Cast.
  * FILL   out y = value (any dtype, converted as by COPY). Scalar value (0 where unbound). cudnnSetTensor.
