@@ -404,4 +404,3 @@ bool adn_cache_folder(char *path, size_t capacity)
 }
 
 const char *adn_environment(const char *name) { return getenv(name); }
-int adn_process_id(void) { return (int)getpid(); }

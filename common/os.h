@@ -72,5 +72,4 @@ void adn_file_touch(const char *path);
 bool adn_cache_folder(char *path, size_t capacity);
 /* Environment variable, NULL when unset. */
 const char *adn_environment(const char *name);
-int adn_process_id(void);
 #endif
