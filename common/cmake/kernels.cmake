@@ -3,7 +3,7 @@
 #   ANYDNN_HAVE_CUDA, ANYDNN_HAVE_OPENCL   what goes into this build
 #   ANYDNN_CUDA_OBJECTS, ANYDNN_OPENCL_OBJECTS   generated C files: one array for each stem, and their index
 
-set(generated ${CMAKE_BINARY_DIR}/generated)
+set(generated ${PROJECT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${generated})
 
 set(ANYDNN_HAVE_OPENCL ON)
@@ -23,7 +23,7 @@ endif()
 message(STATUS "anydnn: CUDA ${ANYDNN_HAVE_CUDA}, OpenCL ${ANYDNN_HAVE_OPENCL}")
 
 # Host program that turns a file into a C array; with --inline it replaces quoted includes by their text.
-add_executable(anydnn_embed ${CMAKE_SOURCE_DIR}/common/cmake/embed.c)
+add_executable(anydnn_embed ${PROJECT_SOURCE_DIR}/common/cmake/embed.c)
 set_target_properties(anydnn_embed PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${generated})
 
 # Writes <language>_index.c: the table {stem, bytes, size} that backends/<language> declares.
@@ -40,7 +40,7 @@ function(anydnn_index language stems output)
   file(GENERATE OUTPUT ${output} CONTENT "${text}")
 endfunction()
 
-file(GLOB ANYDNN_PARTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/common/index/*.h ${CMAKE_SOURCE_DIR}/common/engines/*.h)
+file(GLOB ANYDNN_PARTS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/common/index/*.h ${PROJECT_SOURCE_DIR}/common/engines/*.h)
 
 # Code options of one stem. Generic stems: machine code for every architecture asked for, and compute_75 PTX. A stem whose
 # kernels exist for some architectures alone names them in its head, in a line "// architectures: 90a 100a": it gets
@@ -66,7 +66,7 @@ endfunction()
 # Compiles one stem and embeds it; adds its name to `stems`, and its rows to `kernels`.
 macro(anydnn_cuda_stem file)
   get_filename_component(stem ${file} NAME_WE)
-  set(rows ${CMAKE_SOURCE_DIR}/common/engines/${stem}.variants)
+  set(rows ${PROJECT_SOURCE_DIR}/common/engines/${stem}.variants)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   anydnn_cuda_codes(${file} codes)
   if(NOT EXISTS ${rows})
@@ -100,7 +100,7 @@ if(ANYDNN_HAVE_CUDA)
       message(STATUS "anydnn: this nvcc makes no code for sm_${arch}: left out")
     endif()
   endforeach()
-  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels_cuda/*.cu)
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels_cuda/*.cu)
   set(stems)
   set(kernels 0)
   foreach(file ${files})
@@ -113,8 +113,8 @@ if(ANYDNN_HAVE_CUDA)
 endif()
 
 if(ANYDNN_HAVE_OPENCL)
-  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels_cl/*.cl)
-  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels_cl/*.clh)
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels_cl/*.cl)
+  file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels_cl/*.clh)
   set(stems)
   foreach(file ${files})
     get_filename_component(stem ${file} NAME_WE)

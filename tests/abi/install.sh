@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # install.sh BUILD: installs the build into a fresh folder, then builds and runs a ten-line program against that copy
-# alone: by find_package(anydnn), and by pkg-config where that is found (shared and static).
+# alone: by find_package(anydnn) (shared and static), and by pkg-config where that is found. A project that adds the
+# sources as a folder of its own is configured, not built.
 set -u
+source=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "$1" && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -43,6 +45,21 @@ check $? "a program built by find_package(anydnn)"
 check $? "the program linked to the shared library"
 "$work/b/static" >"$work/log" 2>&1
 check $? "the program linked to the static library"
+
+mkdir "$work/outer" && cat >"$work/outer/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.22)
+project(outer LANGUAGES C)
+add_subdirectory($source anydnn)
+add_executable(shared ../main.c)
+target_link_libraries(shared anydnn::anydnn)
+add_executable(static ../main.c)
+target_link_libraries(static anydnn::anydnn_static)
+if(TARGET format OR TARGET anydnn_command)
+  message(FATAL_ERROR "targets for those who work on anydnn itself")
+endif()
+END
+cmake -S "$work/outer" -B "$work/outer/b" -DANYDNN_CUDA=OFF >"$work/log" 2>&1
+check $? "a project that adds the sources as a folder"
 
 if command -v pkg-config >/dev/null; then
   pc=$(dirname "$(find "$work/copy" -name anydnn.pc)")
