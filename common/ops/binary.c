@@ -79,6 +79,9 @@ static anydnn_status infer_binary_backward(const struct adn_problem *p, int role
 {
     const anydnn_tensor *like = adn_tensor(p, role == ANYDNN_DA ? ANYDNN_A : ANYDNN_B);
     if (!like) like = adn_tensor(p, role); /* add and sub: check_operand has compared it with dy */
+    if (!like)
+        return adn_fail(ANYDNN_INVALID, "%s is not bound; accepted by binary_backward: bound, or %s bound for its dims",
+                        adn_role_text(role), role == ANYDNN_DA ? "a" : "b");
     *out = adn_packed_like(like, like->dtype);
     return ANYDNN_OK;
 }

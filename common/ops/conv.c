@@ -325,6 +325,7 @@ static anydnn_status check_bias(struct adn_problem *p)
     if (c->groups == 0) c->groups = 1;
     ADN_TRY(adn_need_range("groups", c->groups, 1, INT64_MAX));
     ADN_TRY(adn_need_range("mode", c->mode, 0, 1));
+    ADN_TRY(adn_need_range("reserved", c->reserved, 0, 0));
     ADN_TRY(adn_spatial_defaults(dy->ndim - 2, c->pad_mode, c->stride, c->pad, c->pad_end, c->dilation));
     memset(c->pad, 0, sizeof c->pad);
     memset(c->pad_end, 0, sizeof c->pad_end);

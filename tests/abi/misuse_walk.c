@@ -360,6 +360,24 @@ static void missing_row(const struct call *from, int i)
     try_descriptions(&c, (from->flags[i] & ANYDNN_ROLE_IN) == 0, anydnn_role_name(from->row[i].role), "missing");
 }
 
+/* Every set of rows: some lack what is needed, some leave an output without a shape. */
+static void walk_subsets(const struct call *from)
+{
+    uint32_t set;
+    int i;
+    for (set = 0; set < 1u << from->count; set++) {
+        struct call c;
+        copy(&c, from);
+        for (i = c.count = 0; i < from->count; i++)
+            if (set >> i & 1u) {
+                c.row[c.count] = from->row[i], c.tensor[c.count] = from->tensor[i];
+                c.flags[c.count++] = from->flags[i];
+            }
+        point_to_own(&c);
+        try_descriptions(&c, 1, NULL, "some of the rows");
+    }
+}
+
 static void walk_rows(const struct call *from)
 {
     static const int roles[] = { 0, -1, 99, 1000, INT32_MAX, INT32_MIN };
@@ -557,6 +575,7 @@ int main(int argc, char **argv)
         struct call c;
         begin(&c, lines[i]);
         walk_rows(&c);
+        walk_subsets(&c);
         walk_scalars(&c);
         walk_struct(&c);
         walk_sizes(&c);

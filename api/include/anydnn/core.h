@@ -3,14 +3,26 @@
  *
  * Rules that hold for every function of this library
  *   Result     Functions return anydnn_status unless said otherwise. Out parameters are written only when
- *              ANYDNN_OK is returned. On any other status nothing was enqueued or written, nothing leaks, and
- *              anydnn_message() of the calling thread names the argument, its value and what is accepted.
+ *              ANYDNN_OK is returned. On INVALID and UNSUPPORTED nothing was enqueued or written, on no status does
+ *              anything leak, and anydnn_message() of the calling thread names the argument, its value and what is
+ *              accepted. Functions that return something else do not fail.
+ *   Statuses   Each function names those that it gives beside OK. INVALID in any case: a pointer that is NULL where
+ *              NULL is not said to be allowed, and a member named reserved that is not 0. Handles that are neither NULL
+ *              nor alive are not found out.
+ *   Units      Sizes and offsets are in bytes, dims and strides in elements, times in nanoseconds.
+ *   Structs    struct_size is the sizeof of the struct as the caller was compiled: shorter structs read as zero-filled
+ *              or are filled as far as they go. Too short for the first members is INVALID; of structs that are read so
+ *              is a size that cuts a pointer or passes 4096, and members set that the library does not know are
+ *              UNSUPPORTED.
  *   Threads    Contexts, plans, problems and events may be used by any number of threads at once. A stream is
  *              used by one thread at a time. There is no global state beyond the list of devices.
  *   Processes  A context and what belongs to it are of the process that opened it: after fork() the child gets INVALID
  *              for them, destroying them there does nothing, and "cpu" can be opened anew. "cuda:N" and "opencl:N"
- *              are UNSUPPORTED in a child whose parent had used this library, as their drivers do not survive.
- *   Ownership  Pointers passed in are read during the call and never kept, unless the function says so.
+ *              are UNSUPPORTED in a child whose parent had used this library, as their drivers do not survive. What the
+ *              host knows (infos, names, native handles, problems) is told there too.
+ *   Ownership  Pointers passed in are read during the call and never kept, unless the function says so. What a function
+ *              makes is the caller's, to be given back once by the function named after it (destroy, release, free,
+ *              close); what it returns by const pointer stays the library's.
  *   Faults     Work is asynchronous on GPU devices: a device fault may surface in a later call on the stream
  *              (ANYDNN_DEVICE); anydnn_stream_sync reports everything enqueued before it.
  *   Effects    The library never prints, aborts, exits or changes signal handlers; text goes to the log
@@ -61,7 +73,8 @@ typedef enum anydnn_status {
 /* Name of a status ("OK", "INVALID", ...); "unknown status" for any other number. Never NULL. */
 ANYDNN_API const char *anydnn_status_name(anydnn_status status);
 
-/* Message of the last failed call of this thread; "" when none failed. Valid until this thread's next failure. */
+/* Message of the last failed call of this thread; "" when none failed. Never NULL; valid until this thread's next
+ * failure. */
 ANYDNN_API const char *anydnn_message(void);
 
 /* Native code (CUresult, cl_int, errno) behind this thread's last ANYDNN_DEVICE or ANYDNN_OUT_OF_MEMORY; 0 if none. */
@@ -69,6 +82,7 @@ ANYDNN_API int64_t anydnn_native_error(void);
 
 /* ANYDNN_VERSION of the library at run time. */
 ANYDNN_API int anydnn_version(void);
+/* The four above may be called at any time, on any thread. */
 
 /* ---------------------------------------------------------------- devices ------------------------------------- */
 
@@ -159,15 +173,16 @@ typedef struct anydnn_open_options {
 /* Opens a device: "cpu", "cuda:N", "opencl:N", or "auto" (first of cuda:0, the first OpenCL GPU, cpu). A named device
  * is opened or the call fails: nothing is substituted. `options` may be NULL. On CUDA the primary context of the
  * device is retained; the calling thread's current context is left as it was.
- * INVALID: device NULL, malformed or not in the list (the message lists what is there), options of a wrong size.
- * UNSUPPORTED: the backend is not in this build or its driver is absent. OUT_OF_MEMORY, DEVICE. */
+ * INVALID: device malformed or not in the list (the message lists what is there), a member of options out of range.
+ * UNSUPPORTED: the backend is not in this build, its driver is absent or was opened before fork(). OUT_OF_MEMORY,
+ * DEVICE. */
 ANYDNN_API anydnn_status anydnn_open(const char *device, const anydnn_open_options *options, anydnn_context **context);
 
 /* Gives up the caller's reference; NULL is allowed. Streams, plans, events and memory of the context must be
  * destroyed first or not be used again; the native resources go with the last of them. */
 ANYDNN_API void anydnn_close(anydnn_context *context);
 
-/* Fills *info (struct_size set by the caller) for the context's device. INVALID: NULL or wrong size. */
+/* Fills *info (struct_size set by the caller) for the context's device. INVALID: struct_size below 8. */
 ANYDNN_API anydnn_status anydnn_context_info(const anydnn_context *context, anydnn_device_info *info);
 
 /* ---------------------------------------------------------------- memory -------------------------------------- */
@@ -180,8 +195,9 @@ typedef enum anydnn_mem_kind {
 } anydnn_mem_kind;
 
 /* A place in memory, by value: no registry, no ownership. Tensors begin at `offset` bytes from `base`; `size` counts
- * the bytes usable from `base` on, 0 = unknown (bounds are then not checked). `offset` must be a multiple of the
- * element size. A kind that the context cannot address is INVALID, not a crash. */
+ * the bytes usable from `base` on, 0 = unknown: bounds are then not checked, but of OpenCL buffers, whose driver knows
+ * their size and context. `base` + `offset` must be a multiple of the element size. A kind that the context cannot
+ * address is INVALID, not a crash. NULL as `base` is for nothing but empty tensors and copies of 0 bytes. */
 typedef struct anydnn_mem {
     void *base;
     uint64_t offset;
@@ -211,15 +227,16 @@ static inline anydnn_mem anydnn_mem_at(anydnn_mem mem, uint64_t bytes)
 }
 
 /* Allocates `bytes` of device memory, aligned to at least 128 bytes, content undefined. bytes == 0 gives a valid
- * empty memory. INVALID: NULL. OUT_OF_MEMORY, DEVICE. May synchronise the device. */
+ * empty memory. INVALID: bytes from 2^63 on. OUT_OF_MEMORY, DEVICE. May synchronise the device. */
 ANYDNN_API anydnn_status anydnn_alloc(anydnn_context *context, uint64_t bytes, anydnn_mem *mem);
 
 /* Frees what anydnn_alloc gave (offset 0 as given). Work that uses it must have finished. A memory of kind NONE is
- * allowed. INVALID: wrong kind or an offset. */
+ * allowed. INVALID: wrong kind or an offset. DEVICE. */
 ANYDNN_API anydnn_status anydnn_free(anydnn_context *context, anydnn_mem mem);
 
 /* Host memory from which copies run asynchronously (pinned on CUDA; plain aligned memory where pinning is unknown).
- * Aligned to at least 256 bytes. INVALID: NULL. OUT_OF_MEMORY. Free with anydnn_free_host (NULL allowed there). */
+ * Aligned to at least 256 bytes; bytes == 0 gives a pointer that is not to be read. INVALID: bytes from 2^63 on.
+ * OUT_OF_MEMORY, DEVICE. Free with anydnn_free_host (NULL allowed there, also as context: nothing is done). */
 ANYDNN_API anydnn_status anydnn_alloc_host(anydnn_context *context, uint64_t bytes, void **host);
 ANYDNN_API void anydnn_free_host(anydnn_context *context, void *host);
 
@@ -231,13 +248,14 @@ ANYDNN_API void anydnn_free_host(anydnn_context *context, void *host);
 #define ANYDNN_NO_WORKSPACE UINT64_MAX
 
 /* Creates a stream that owns `workspace_bytes` of device memory for engines that want scratch (0 = the default above,
- * ANYDNN_NO_WORKSPACE = none). It never grows. INVALID: NULL. OUT_OF_MEMORY, DEVICE. */
+ * ANYDNN_NO_WORKSPACE = none). It never grows. INVALID: any other size from 2^63 on. OUT_OF_MEMORY, DEVICE. */
 ANYDNN_API anydnn_status anydnn_stream_create(anydnn_context *context, uint64_t workspace_bytes, anydnn_stream **stream);
 
 /* Waits for the stream's work, then destroys it; NULL is allowed. A wrapped native stream itself stays alive. */
 ANYDNN_API void anydnn_stream_destroy(anydnn_stream *stream);
 
-/* Blocks until everything enqueued on the stream has finished. DEVICE: a fault of any of it. INVALID: NULL. */
+/* Blocks until everything enqueued on the stream has finished. DEVICE: a fault of any of it. OUT_OF_MEMORY: the driver
+ * says that of work enqueued before. */
 ANYDNN_API anydnn_status anydnn_stream_sync(anydnn_stream *stream);
 
 /* The context that the stream belongs to; NULL for NULL. */
@@ -245,8 +263,8 @@ ANYDNN_API anydnn_context *anydnn_stream_context(const anydnn_stream *stream);
 
 /* Copies `bytes` from host to device, from device to host, and within the device, in stream order. All three may
  * return before the copy has run: host memory must stay valid and unchanged until the stream has passed it.
- * Overlapping source and destination is INVALID in anydnn_copy. bytes == 0 succeeds.
- * INVALID: NULL, wrong kind, out of the memory's bounds. DEVICE. */
+ * Overlapping source and destination is INVALID in anydnn_copy. bytes == 0 succeeds, also with a NULL host pointer.
+ * INVALID: wrong kind, out of the memory's bounds. OUT_OF_MEMORY, DEVICE. */
 ANYDNN_API anydnn_status anydnn_copy_in(anydnn_stream *stream, anydnn_mem dst, const void *src, uint64_t bytes);
 ANYDNN_API anydnn_status anydnn_copy_out(anydnn_stream *stream, void *dst, anydnn_mem src, uint64_t bytes);
 ANYDNN_API anydnn_status anydnn_copy(anydnn_stream *stream, anydnn_mem dst, anydnn_mem src, uint64_t bytes);
@@ -254,16 +272,19 @@ ANYDNN_API anydnn_status anydnn_copy(anydnn_stream *stream, anydnn_mem dst, anyd
 /* Writes `bytes` bytes of `value` in stream order. Statuses as for anydnn_copy. */
 ANYDNN_API anydnn_status anydnn_set(anydnn_stream *stream, anydnn_mem dst, uint8_t value, uint64_t bytes);
 
-/* Events mark a point in a stream. Create and destroy (NULL allowed) on any thread. */
+/* Events mark a point in a stream. Create and destroy (NULL allowed; work that waits for it is not disturbed) on any
+ * thread. OUT_OF_MEMORY, DEVICE, as of all functions of events below. */
 ANYDNN_API anydnn_status anydnn_event_create(anydnn_context *context, anydnn_event **event);
 ANYDNN_API void anydnn_event_destroy(anydnn_event *event);
-/* Marks the point behind all work enqueued so far; recording again moves it. INVALID: NULL or another context's. */
+/* Marks the point behind all work enqueued so far; recording again moves it. INVALID: another context's. */
 ANYDNN_API anydnn_status anydnn_event_record(anydnn_event *event, anydnn_stream *stream);
 /* Blocks the calling thread until the point has been reached. INVALID: never recorded. */
 ANYDNN_API anydnn_status anydnn_event_sync(anydnn_event *event);
-/* Makes later work of `stream` wait for the event, without blocking the host; streams of the same context only. */
+/* Makes later work of `stream` wait for the event, without blocking the host. INVALID: never recorded, or a stream of
+ * another context. */
 ANYDNN_API anydnn_status anydnn_stream_wait(anydnn_stream *stream, anydnn_event *event);
-/* Time between two recorded points in nanoseconds; waits for both. */
+/* Time between two recorded points in nanoseconds, of the device's clock where it has one; waits for both.
+ * INVALID: never recorded, or events of different contexts. */
 ANYDNN_API anydnn_status anydnn_event_elapsed(anydnn_event *start, anydnn_event *end, double *nanoseconds);
 
 #ifdef __cplusplus

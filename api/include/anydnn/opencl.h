@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * anydnn/opencl.h: contexts, queues and buffers that the caller already has on OpenCL. No OpenCL header is needed:
  * cl_context, cl_device_id, cl_command_queue and cl_mem are pointers and are passed as void *.
- * Without the OpenCL backend every function here answers ANYDNN_UNSUPPORTED. */
+ * The rules of anydnn/core.h hold. Source: the OpenCL 1.2 specification. */
 #ifndef ANYDNN_OPENCL_H
 #define ANYDNN_OPENCL_H
 #include <anydnn/core.h>
@@ -9,17 +9,19 @@
 extern "C" {
 #endif
 
-/* Opens a context on the caller's cl_context and one of its devices; both are retained until the last use.
- * INVALID: NULL, or a device that is not of the context. UNSUPPORTED, OUT_OF_MEMORY, DEVICE. */
+/* Opens a context on the caller's cl_context and one of its devices. The cl_context is retained until the last use; a
+ * sub-device must outlive it. `options` may be NULL. INVALID: a device that is not of the context, options as for
+ * anydnn_open. UNSUPPORTED: the backend is not in this build, or as for anydnn_open. OUT_OF_MEMORY, DEVICE. */
 ANYDNN_API anydnn_status anydnn_opencl_open(void *cl_context_, void *cl_device_id_, const anydnn_open_options *options,
                                             anydnn_context **context);
 
 /* Wraps the caller's in-order cl_command_queue of the same cl_context and device (retained while wrapped).
- * INVALID: NULL, a queue of another context or device, an out-of-order queue. */
+ * Workspace as for anydnn_stream_create. INVALID: a context that is not on OpenCL, a queue of another cl_context or
+ * device, an out-of-order queue, workspace_bytes. OUT_OF_MEMORY, DEVICE. */
 ANYDNN_API anydnn_status anydnn_opencl_stream(anydnn_context *context, void *cl_command_queue_,
                                               uint64_t workspace_bytes, anydnn_stream **stream);
 
-/* The native objects behind anydnn's; NULL when they are of another backend. */
+/* The native objects behind anydnn's, not retained for the caller; NULL for NULL and objects of another backend. */
 ANYDNN_API void *anydnn_opencl_native_context(const anydnn_context *context);
 ANYDNN_API void *anydnn_opencl_native_device(const anydnn_context *context);
 ANYDNN_API void *anydnn_opencl_native_queue(const anydnn_stream *stream);

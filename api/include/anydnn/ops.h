@@ -7,17 +7,26 @@
  *   alpha, beta: outputs marked "scaled" are out = alpha * result + beta * out, alpha 1 and beta 0 where unbound.
  *   With beta = 0 the old output is not read (NaN there does not matter); with alpha = 0 the inputs that alpha scales
  *   are not read (a bias, which it does not scale, is; so are inputs that statistics or indices are taken from).
- *   Scalars are host doubles, or where marked [device] one element in device memory read when the work runs.
- *   Values of scalars are never part of a plan: one plan serves every learning rate, ratio, seed or factor
- *   (alpha and beta: one plan for each class of value 0, 1, other).
- *   dtypes: f32, f16, bf16 unless said otherwise; all tensors of a call have the same dtype unless said otherwise.
+ *   Scalars are host doubles (rounded to f32 where a device computes in f32), or where marked [device] one element in
+ *   device memory, aligned to its size, read when the work runs. A host value outside the range that is stated, or NaN
+ *   there, is INVALID; where no range is stated every double enters the formula, NaN and infinities too. Device values
+ *   are not checked. Values of scalars are never part of a plan: one plan serves every learning rate, ratio, seed or
+ *   factor (alpha and beta: one plan for each class of value 0, 1, other).
+ *   dtypes: f32, f16, bf16, and f64 on the CPU (elsewhere UNSUPPORTED), unless said otherwise; all tensors of a call
+ *   have the same dtype unless said otherwise; parameters, statistics, moments and losses that are said to be f32 are
+ *   f64 with f64 data.
  *   f16 and bf16 accumulate and compute in f32 and round once, to nearest even, on store. NaN propagates.
+ *   Shapes: tensors have 1 to 8 dims unless said otherwise; dims in brackets are those of the role, in the order of
+ *   tensor.h. Any strides (tensor.h), each tensor its own; a dim of 0 makes sums empty (0) and leaves empty outputs.
  *   Aliases: an output may share its first element and strides with the inputs named under "in place"; any other
- *   overlap of an output with anything is INVALID.
- *   Zero in a struct member means the stated default. Structs only ever grow at their end.
+ *   overlap of an output with anything, scalars in device memory and workspace too, is INVALID. Two views whose bytes
+ *   interleave must be apart modulo a stride of one of them (halves of the channels of one buffer are).
+ *   Zero in a struct member means the stated default; values that are not listed are INVALID. Structs only ever grow at
+ *   their end.
  *   Statuses of every operation: OK; INVALID (shape, dtype, role, alias, bounds: the message names it); UNSUPPORTED
  *   (no engine on this device: anydnn_explain tells why); OUT_OF_MEMORY; DEVICE; INTERNAL.
  *   Determinism: bit-equal from run to run on one device with one engine, unless an engine's traits say otherwise.
+ *   Threads and ownership: core.h. The last line of each operation names where its definition comes from.
  */
 #ifndef ANYDNN_OPS_H
 #define ANYDNN_OPS_H
@@ -103,7 +112,7 @@ typedef enum anydnn_conv_activation {
 /* Convolution of 1 to 3 spatial dimensions. Axes: x [N, C, (D, H,) W], w [K, C/groups, (T, R,) S], y [N, K, (O, P,) Q];
  * the array members below hold one entry for each spatial axis, in the order of the tensor's dims.
  *   P = floor((H + pad + pad_end - dilation*(R-1) - 1) / stride) + 1, likewise for the other axes; a result below 1
- *   from a non-empty input is INVALID.
+ *   from a non-empty input is INVALID. anydnn_output derives y so; dx as the smallest that gives dy; dw as the largest.
  *   forward          sum[n,k,p,q]  = sum over c,r,s of x[n, c, p*stride - pad + r*dilation, ...] * w[k, c, r, s]
  *   backward data    sum[n,c,h,w]  = sum over k,r,s, p,q with p*stride - pad + r*dilation = h of
  *                                    dy[n,k,p,q] * w[k,c,r,s]
@@ -115,22 +124,22 @@ typedef enum anydnn_conv_activation {
  *   forward and backward data store  out = f(alpha * sum + bias + alpha2 * z + beta * out),  f = activation
  *   CONV_FORWARD          in x, w, bias [optional; 1,K,1,1], z [optional; dims of y], scales [integer x only; optional;
  *                         1,K,1,1 or all 1]; out y (scaled). In place: y on z
- *   CONV_BACKWARD_DATA    in dy, w, bias [optional; 1,C,1,1], z [optional; dims of dx]; out dx (scaled). In place: dx on z.
- *                         It is the transposed convolution (ONNX ConvTranspose): dy is its input, dx its output; a
- *                         bound dx chooses among the sizes of H that give P, which is what output padding does
+ *   CONV_BACKWARD_DATA    in dy, w, bias [optional; 1,C,1,1], z [optional; dims of dx]; out dx (scaled). In place: dx
+ *                         on z. It is the transposed convolution (ONNX ConvTranspose): dy is its input, dx its output;
+ *                         a bound dx chooses among the sizes of H that give P, which is what output padding does
  *   CONV_BACKWARD_FILTER  in x, dy; out dw (scaled)
- *   CONV_BACKWARD_BIAS    in dy; out dbias (scaled)
+ *   CONV_BACKWARD_BIAS    in dy; out dbias [1,K,1,1] (scaled); the struct's members play no part
  * alpha scales the sum alone: with alpha = 0 bias and z are read still, with alpha2 = 0 z is not.
  * Scalars: alpha, beta; forward and backward data also alpha2 (1 where unbound), coef (of the activation).
  * Any layout and mix of layouts by strides. cudnnConvolutionForward, ...BackwardData, ...BackwardFilter,
  * ...BackwardBias, cudnnConvolutionBiasActivationForward.
  *
  * dtypes: f32, f16, bf16, f64 (devices that have it), one for all tensors of a call; CONV_FORWARD also integers:
- *   x i8 or u8, w i8, y (and z) i8, u8, f32 or i32; bias i32 or f32; scales f32. Products are of (x - x_zero), with x_zero
- *   outside x too, and w; their sum and an i32 bias are added exactly in 32 bits (beyond these they wrap). Then, each step
- *   rounded to f32, so that every device gives the same bits:
- *     v = float(sum + bias_i32);  v = v * (alpha * scales[k]);  v = v + bias_f32;  v = v + alpha2 * z;  v = v + beta * y;
- *     v = f(v), f not sigmoid or tanh;  y f32: v;  y i8 or u8: v rounded half to even, plus y_zero, saturated; NaN
+ *   x i8 or u8, w i8, y (and z) i8, u8, f32 or i32; bias i32 or f32; scales f32. Products are of (x - x_zero), with
+ *   x_zero outside x too, and w; their sum and an i32 bias are added exactly in 32 bits (beyond these they wrap). Then,
+ *   each step rounded to f32, so that every device gives the same bits:
+ *     v = float(sum + bias_i32);  v = v * (alpha * scales[k]);  v = v + bias_f32;  v = v + alpha2 * z;
+ *     v = v + beta * y;  v = f(v), f not sigmoid or tanh;  y f32: v;  y i8 or u8: v rounded half to even, plus y_zero, saturated; NaN
  *     gives y_zero. z and the old y enter as they are stored.
  *   y i32 is sum + bias_i32 alone: no scales, z, activation or f32 bias, alpha 1, beta 0.
  *   Scalars x_zero (range of x's dtype), y_zero (of y's): 0 where unbound. ONNX QLinearConv with w_zero_point 0. */
@@ -152,9 +161,11 @@ typedef struct anydnn_conv {
 
 /* y[..., m, n] = alpha * sum over k of a'[..., m, k] * b'[..., k, n] + bias[..., n] + beta * y[..., m, n]
  * over the last two dims, a' = a or its transpose, likewise b'. Leading dims are batches: equal, or 1 in a or b
- * (broadcast); a, b and y have the same ndim (2..8). ONNX MatMul, cublasGemmStridedBatchedEx.
- *   MATMUL  in a, b, bias [optional; all dims 1 but the last = N]; out y (scaled). Scalars alpha, beta.
- * Backward is the same operation: da = dy * b', db = a' * dy with the transposes exchanged. */
+ * (broadcast); a, b and y have the same ndim (2..8).
+ *   MATMUL  in a [..., M, K], b [..., K, N], bias [optional; all dims 1 but the last = N]; out y [..., M, N] (scaled).
+ *           Scalars alpha, beta. With alpha = 0 the bias is read still.
+ * Backward is the same operation: da = dy * b', db = a' * dy with the transposes exchanged.
+ * ONNX MatMul, Gemm; cublasGemmStridedBatchedEx. */
 typedef struct anydnn_matmul {
     uint32_t struct_size;
     int32_t op;
@@ -172,14 +183,18 @@ typedef enum anydnn_pool_mode {
 
 /* Pooling over 1 to 3 spatial dimensions: x [N, C, (D, H,) W], y [N, C, (O, P,) Q], arrays as in anydnn_conv.
  *   P = floor((H + pad + pad_end - dilation*(window-1) - 1) / stride) + 1; with ceil_mode ceil instead of floor, less
- *   one where the last window would begin behind H + pad. pad and pad_end must be smaller than the (dilated) window.
+ *   one where the last window would begin behind H + pad. pad and pad_end must be smaller than the (dilated) window,
+ *   window and dilation below 2^31; a P below 1 from a non-empty input is INVALID.
  *   forward  max: the largest element (NaN wins; ties: the first in row-major order; padding never wins);
- *            avg: sum of the elements inside / divisor.
- *   backward max: dx receives dy at the winning element, found from `indices` or by repeating the search in x;
- *            avg: dy / divisor to each element inside.
+ *            avg: sum of the elements inside / divisor. Dilated windows may hold no element: then max is -inf,
+ *            AVG_INCLUDE 0 and AVG_EXCLUDE NaN.
+ *   backward max: dx receives dy at the winning element, found from `indices` where bound, else by repeating the search
+ *            in x; avg: dy / divisor to each element inside. Windows that share an element add up.
  *   indices (i32) hold the winner's row-major offset within its [D, H, W] plane of x; -1 for a window without element.
  *   POOL_FORWARD   in x; out y (scaled), indices [optional, max only, shape of y]
- *   POOL_BACKWARD  in dy, x [needed for max without indices], indices [optional]; out dx (scaled)
+ *   POOL_BACKWARD  in dy, x [needed for max without indices], indices [optional, max only, shape of dy];
+ *                  out dx (scaled)
+ *   Where indices are bound a plane of x has fewer than 2^31 elements.
  * Scalars: alpha, beta. ONNX MaxPool, AveragePool; cudnnPoolingForward, cudnnPoolingBackward. */
 typedef struct anydnn_pool {
     uint32_t struct_size;
@@ -224,7 +239,7 @@ typedef struct anydnn_activation {
 
 typedef enum anydnn_softmax_mode { ANYDNN_SOFTMAX = 0, ANYDNN_LOG_SOFTMAX = 1 } anydnn_softmax_mode;
 
-/* Over the axes of `axes`, jointly, with m = max x:
+/* Over the axes of `axes`, jointly, with m = max x; all tensors have one shape, of 2 dims at least where axes is 0:
  *   softmax      y = exp(x - m) / sum exp(x - m)          dx = y * (dy - sum(dy * y))
  *   log-softmax  y = x - m - log(sum exp(x - m))          dx = dy - exp(y) * sum(dy)
  * A row with a NaN or +inf, or of nothing but -inf, is NaN throughout.
@@ -242,8 +257,8 @@ typedef struct anydnn_softmax {
 
 typedef enum anydnn_loss_reduction { ANYDNN_LOSS_MEAN = 0, ANYDNN_LOSS_SUM = 1, ANYDNN_LOSS_NONE = 2 } anydnn_loss_reduction;
 
-/* Softmax and cross entropy in one. x [N, C, ...] are logits, labels [N, 1, ...] class numbers (i32 or i64, the dims
- * of x with C replaced by 1). With p = softmax over axis 1 and e = smoothing:
+/* Softmax and cross entropy in one. x [N, C, ...] (2 to 8 dims) are logits, labels [N, 1, ...] class numbers (i32 or
+ * i64, the dims of x with C replaced by 1). With p = softmax over axis 1 and e = smoothing:
  *   row loss  l = -(1-e) * log p[label] - e/C * sum over c of log p[c]
  *   mean = sum of l / number of counted rows; a negative label leaves its row out (loss 0, gradient 0); no counted
  *   row at all: mean is 0 and gradients are 0. A label >= C gives NaN in its row's loss and gradient; nothing is read
@@ -266,7 +281,8 @@ typedef enum anydnn_batchnorm_mode {
     ANYDNN_BATCHNORM_PER_ACTIVATION = 1 /* statistics per (channel, position); parameters [1, C, spatial...] */
 } anydnn_batchnorm_mode;
 
-/* With mean and var (biased) over n = N * spatial elements (spatial) or N (per activation), two-pass in at least f32:
+/* x, y, dy, dx [N, C, spatial...] of 2 to 5 dims. With mean and var (biased) over n = N * spatial elements (spatial) or
+ * N (per activation), two-pass in at least f32:
  *   y = gamma * (x - mean) * invstd + shift, invstd = 1 / sqrt(var + epsilon)
  *   running = (1 - factor) * running + factor * batch statistic; running_var takes the unbiased var * n/(n-1)
  *   (n = 1: 0).
@@ -297,13 +313,14 @@ typedef enum anydnn_binary_mode {
 } anydnn_binary_mode;
 
 /* y = op(alpha * a, alpha2 * b) + beta * y with broadcasting: a, b and y have the same ndim, each dim of a and b is
- * that of y or 1. cudnnOpTensor, cudnnAddTensor; ONNX Add, Sub, Mul, Div, Max, Min.
+ * that of y or 1. With alpha = 0 a is not read and counts as 0, with alpha2 = 0 b.
  *   BINARY           in a, b; out y. In place: y on a or b where that has y's shape.
  *   BINARY_BACKWARD  in a, b [needed by mul, div, max, min], dy; out da [optional], db [optional], at least one:
  *                    the gradient of op(a, b), summed over broadcast axes; shapes of a and b. Max and min give the
  *                    gradient to a on ties. da, db are scaled. In place: da or db on dy where that has dy's shape and
  *                    it is the only output.
- * Scalars: alpha, alpha2 (1 where unbound), beta in BINARY; alpha, beta in BINARY_BACKWARD. */
+ * Scalars: alpha, alpha2 (1 where unbound), beta in BINARY; alpha, beta in BINARY_BACKWARD.
+ * cudnnOpTensor, cudnnAddTensor; ONNX Add, Sub, Mul, Div, Max, Min. */
 typedef struct anydnn_binary {
     uint32_t struct_size;
     int32_t op;
@@ -323,12 +340,12 @@ typedef enum anydnn_reduce_mode {
 
 /* Reduction of x over a set of axes; y has the dims of x with 1 in the reduced axes. Over no elements: sum 0, mean
  * NaN, max -inf, min +inf, amax and norms 0. NaN wins in max, min and amax. Squares are summed in f32 (f64 for f64):
- * no f16 overflows there, but magnitudes beyond 2^63 do. cudnnReduceTensor; ONNX ReduceSum, ReduceMean, ReduceMax,
- * ReduceMin, ReduceL1, ReduceL2 (keepdims 1).
+ * no f16 overflows there, but magnitudes beyond 2^63 do.
  *   REDUCE           in x; out y (scaled)
  *   REDUCE_BACKWARD  in dy, x [max only]; out dx (scaled): sum dy; mean dy / count; max dy at the first largest
- *                    element in row-major order, 0 elsewhere; the other modes are INVALID
- * Scalars: alpha, beta. */
+ *                    element in row-major order (the first NaN before all), 0 elsewhere; the other modes are INVALID
+ * Scalars: alpha, beta. cudnnReduceTensor; ONNX ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceL1, ReduceL2
+ * (keepdims 1). */
 typedef struct anydnn_reduce {
     uint32_t struct_size;
     int32_t op;
@@ -338,12 +355,14 @@ typedef struct anydnn_reduce {
 
 /* ---------------------------------------------------------------- copy, fill, scale --------------------------- */
 
-/* COPY   in x; out y (scaled): y = alpha * x + beta * y, any strides and any pair of dtypes (all of anydnn_dtype).
+/* COPY   in x; out y (scaled): y = alpha * x + beta * y, equal dims, any strides and any pair of dtypes (all of
+ *        anydnn_dtype; f64 where the device has it).
  *        To integers: round half to even, saturate, NaN gives 0. To floats with alpha 1 and beta 0: x is rounded once,
  *        whatever the device computes in. Where x and y are i32 or i64 and alpha and beta are
  *        whole numbers (up to 2^53 in magnitude), the sum is exact modulo 2^64, then saturated to i32: alpha 1 and
  *        beta 1 advance a counter in device memory. Scalars alpha, beta. cudnnTransformTensor, ONNX Cast.
- * FILL   out y = value (any dtype, converted as by COPY). Scalar value (0 where unbound). cudnnSetTensor.
+ * FILL   out y = value (any dtype, converted as by COPY). Scalar value (0 where unbound). cudnnSetTensor, ONNX
+ *        ConstantOfShape.
  * SCALE  in-out y = alpha * y. Scalar alpha. cudnnScaleTensor. */
 typedef struct anydnn_elementwise {
     uint32_t struct_size;
@@ -368,16 +387,18 @@ typedef struct anydnn_dropout {
 /* ---------------------------------------------------------------- optimisers ---------------------------------- */
 
 /* SGD   g = grad + weight_decay * param;
- *       with moment1 bound: m = momentum * m + g, and g = m, or g + momentum * m with nesterov;
+ *       with moment1 bound (nesterov needs it): m = momentum * m + g, and g = m, or g + momentum * m with nesterov;
  *       param -= lr * g.                                           Sutskever et al., ICML 2013
- *       in grad; in-out param, moment1 [optional, f32]. Scalars lr [device: f32], momentum (0), weight_decay (0).
+ *       in grad; in-out param, moment1 [optional, f32]. Scalars lr [device: f32] (0.001 where unbound), momentum (0),
+ *       weight_decay (0).
  * ADAM  g = grad + weight_decay * param (decoupled: param -= lr * weight_decay * param first, g = grad);
  *       m1 = beta1 * m1 + (1-beta1) * g; m2 = beta2 * m2 + (1-beta2) * g^2;
  *       param -= lr * (m1 / (1 - beta1^step)) / (sqrt(m2 / (1 - beta2^step)) + epsilon).
  *                                                    Kingma and Ba, ICLR 2015; Loshchilov and Hutter, ICLR 2019
- *       in grad; in-out param, moment1, moment2 (f32). Scalars lr [device: f32] (0.001 where unbound), beta1 (0.9),
- *       beta2 (0.999), epsilon (1e-8), weight_decay (0), step [device: i64] (1; counts from 1).
- * param and grad are f32, f16 or bf16, each its own; all shapes are equal, strides free. */
+ *       in grad; in-out param, moment1, moment2 (f32). Scalars lr [device: f32] (0.001 where unbound), beta1 (0.9)
+ *       and beta2 (0.999) from 0 below 1, epsilon (1e-8, >= 0), weight_decay (0), step [device: i64] (1; whole numbers
+ *       from 1 below 2^53).
+ * param and grad each have a dtype of their own; all shapes are equal, strides free. */
 typedef struct anydnn_optimizer {
     uint32_t struct_size;
     int32_t op;

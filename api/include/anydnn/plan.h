@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * anydnn/plan.h: how operations are run: bindings, preferences, plans, one-shot calls, questions about engines. */
+ * anydnn/plan.h: how operations are run: bindings, preferences, plans, one-shot calls, questions about engines.
+ *
+ * Rules for all functions below, beside those of anydnn/core.h
+ *   A problem  is `op` (a struct of ops.h), `prefs` (NULL = all defaults) and `count` bindings in any order (NULL with
+ *              count 0), each role once. They are read during the call; what they point to may go afterwards.
+ *   INVALID    of a problem: whatever ops.h calls so; struct_size; an op, mode or member that is not listed; a role
+ *              that the operation does not have, that is bound twice, or that it needs and lacks; a malformed tensor;
+ *              overlaps. UNSUPPORTED: structs with members set that this version does not know.
+ *   rows       of verdicts are the caller's; NULL with capacity 0. *count receives how many there are, also where
+ *              capacity holds fewer.
+ */
 #ifndef ANYDNN_PLAN_H
 #define ANYDNN_PLAN_H
 #include <anydnn/ops.h>
@@ -10,7 +20,7 @@ extern "C" {
 /* What is attached to a role: a tensor with its memory, or a scalar. 64 bytes, frozen. */
 typedef struct anydnn_binding {
     int32_t role;                /* anydnn_role */
-    int32_t index;               /* 0; place in a list of tensors for operations that take lists */
+    int32_t index;               /* 0, for no operation takes a list of tensors yet */
     const anydnn_tensor *tensor; /* tensor roles: its description. Scalars: NULL */
     anydnn_mem mem;              /* tensor roles: where it is (kind NONE at plan creation is fine).
                                     Scalar roles: kind NONE = `value`, else one element in device memory */
@@ -44,8 +54,8 @@ typedef struct anydnn_prefs {
                                  context's */
     uint64_t workspace_limit; /* most bytes of workspace that the plan may want; 0 = no limit for anydnn_plan_create,
                                  the stream's own workspace for anydnn_run; ANYDNN_NO_WORKSPACE = none at all */
-    const char *engine;       /* engine id ("conv_igemm", or with parameters "conv_igemm:128x128x8"): this one runs or
-                                 the call is UNSUPPORTED. NULL = automatic */
+    const char *engine;       /* engine id ("conv_igemm", or with parameters "conv_igemm:128x128x8"; up to 63
+                                 characters): this one runs or the call is UNSUPPORTED. NULL or "" = automatic */
 } anydnn_prefs;
 
 #define ANYDNN_PREFS_INIT { (uint32_t)sizeof(anydnn_prefs), 0, 0, 0, 0, NULL }
@@ -53,8 +63,8 @@ typedef struct anydnn_prefs {
 /* Batch invariance: an item gives the same bits alone and in any batch, on one device with one library version, where
  * everything but the number of items is equal. Items are the entries of axis 0 (convolution forward and backward data,
  * pooling, softmax, cross entropy's rows) and the rows and batches of a matrix product. Engines whose order of sums
- * follows from the number of items then refuse, sums are not split, and neither measurements nor estimates choose. Other
- * operations either have no sum over an item or sum over the batch: for them the flag changes nothing. */
+ * follows from the number of items then refuse, sums are not split, and neither measurements nor estimates choose.
+ * Other operations either have no sum over an item or sum over the batch: for them the flag changes nothing. */
 
 typedef struct anydnn_plan anydnn_plan; /* an operation compiled for one context; immutable, reference-counted */
 
@@ -78,33 +88,41 @@ typedef struct anydnn_plan_info {
  * tensors (memory is ignored except to derive aliases: two roles bound to the same place promise to be so at run
  * time) and which optional roles and scalars are present. A scalar bound with a memory kind is promised to be in
  * device memory at run time; alpha and beta promise the class of their value: 0, 1 or other (other serves all).
- * INVALID, UNSUPPORTED (message: each engine's reason), OUT_OF_MEMORY, DEVICE, INTERNAL. */
+ * *plan is released by anydnn_plan_release and may outlive op, prefs and bindings. INVALID: the problem. UNSUPPORTED:
+ * no engine takes it (message: each engine's reason), or the one that prefs names. OUT_OF_MEMORY, DEVICE, INTERNAL. */
 ANYDNN_API anydnn_status anydnn_plan_create(anydnn_context *context, const anydnn_op *op, const anydnn_prefs *prefs,
                                             const anydnn_binding *bindings, int count, anydnn_plan **plan);
 
 /* Enqueues the plan on a stream of its context: nothing is allocated, compiled or waited for. Tensors in bindings may
- * be NULL (those of the plan hold) or must equal the plan's. Promises broken (alignment, presence, alias, class of
- * alpha and beta) are INVALID. `workspace` gives plan_info.workspace_bytes bytes, aligned to 256; NULL = the
- * stream's own. INVALID also: workspace too small, memory too small, kinds. DEVICE, INTERNAL. Under the oracle (core.h)
- * it does wait and allocate, and INTERNAL says that the result is wrong. */
+ * be NULL (those of the plan hold) or must equal the plan's in dtype, dims and, of dims above 1, strides; scalars that
+ * are not bound have their defaults. Promises broken (alignment, presence, alias, class of alpha and beta) are INVALID.
+ * `workspace` gives plan_info.workspace_bytes bytes, aligned to 256, apart from all that is bound, the plan's until the
+ * stream has passed the run; NULL = the stream's own. One plan runs on any number of streams at once.
+ * INVALID also: a stream of another context; workspace or memory too small, of another kind or, where the driver tells,
+ * another context; scalars out of range. OUT_OF_MEMORY (the driver's own), DEVICE, INTERNAL; a launch that fails leaves
+ * outputs undefined. Under the oracle (core.h) it does wait and allocate, and INTERNAL says a wrong result. */
 ANYDNN_API anydnn_status anydnn_plan_run(const anydnn_plan *plan, anydnn_stream *stream, const anydnn_binding *bindings,
                                          int count, const anydnn_mem *workspace);
 
-/* Fills *info. INVALID: NULL or wrong struct_size. */
+/* Fills *info. INVALID: struct_size below 16. */
 ANYDNN_API anydnn_status anydnn_plan_get_info(const anydnn_plan *plan, anydnn_plan_info *info);
 
-/* Reference counting: retain returns its argument; release allows NULL. A plan may be released while work that it
- * enqueued still runs. */
+/* Reference counting: retain returns its argument, NULL too; release allows NULL. Any thread. A plan may be released
+ * while work that it enqueued still runs. */
 ANYDNN_API anydnn_plan *anydnn_plan_retain(anydnn_plan *plan);
 ANYDNN_API void anydnn_plan_release(anydnn_plan *plan);
 
 /* One-shot call: finds or makes the plan (bounded cache of the stream's context) and runs it with the stream's
- * workspace. Alignment, aliases, presence and scalar classes are taken from the bindings. Statuses of both. */
+ * workspace. Alignment, aliases, presence and scalar classes are taken from the bindings. Statuses of both; the first
+ * call of a kind may compile and wait. */
 ANYDNN_API anydnn_status anydnn_run(anydnn_stream *stream, const anydnn_op *op, const anydnn_prefs *prefs,
                                     const anydnn_binding *bindings, int count);
 
 /* Shape rule: the packed (row-major) description of output role `role` that follows from the bound inputs; bindings
- * of outputs may be missing. No context needed. INVALID: what anydnn_plan_create would refuse. */
+ * of outputs may be missing, and where they are bound must fit. No context needed. Outputs whose shape no input tells
+ * (of FILL and SCALE, gradients of BINARY_BACKWARD with add and sub, dx of REDUCE_BACKWARD without x) must be bound.
+ * cudnnGetConvolutionNdForwardOutputDim, cudnnGetPoolingNdForwardOutputDim. INVALID: the problem, a role that is not an
+ * output, sizes beyond 2^60. UNSUPPORTED as in the head. */
 ANYDNN_API anydnn_status anydnn_output(const anydnn_op *op, const anydnn_binding *bindings, int count, int role,
                                        anydnn_tensor *tensor);
 
@@ -142,21 +160,23 @@ typedef enum anydnn_reason {
 } anydnn_reason;
 
 /* Asks every engine of the context's device about a problem, in the order of choice (what was measured, tune.h,
- * then estimated cost). Writes up to `capacity`
- * verdicts and the number there is to *count (rows may be NULL with capacity 0). The problem itself must be valid.
- * Nothing is compiled. INVALID as anydnn_plan_create. */
+ * then estimated cost). Writes up to `capacity` verdicts. Nothing is compiled, so that a kernel that the device's
+ * compiler will refuse is accepted here until then. cudnnGetConvolutionForwardAlgorithm_v7. INVALID: the problem,
+ * capacity below 0. UNSUPPORTED as in the head; that no engine takes the problem is OK here. */
 ANYDNN_API anydnn_status anydnn_explain(anydnn_context *context, const anydnn_op *op, const anydnn_prefs *prefs,
                                         const anydnn_binding *bindings, int binding_count, anydnn_verdict *rows,
                                         int capacity, int *count);
 
 /* As anydnn_explain, but only what accepts the problem: each engine with its own choice of parameters, in the order of
- * choice, then engines with other parameter sets that are worth measuring. Each id can be pinned by prefs.engine. */
+ * choice, then engines with other parameter sets that are worth measuring. Each id can be pinned by prefs.engine.
+ * Statuses of anydnn_explain; *count may be 0. */
 ANYDNN_API anydnn_status anydnn_candidates(anydnn_context *context, const anydnn_op *op, const anydnn_prefs *prefs,
                                            const anydnn_binding *bindings, int binding_count, anydnn_verdict *rows,
                                            int capacity, int *count);
 
 /* Names and traits of the engines of an operation on the context's device, best first: writes the name of engine
- * `index` to name (64 bytes). INVALID: index out of range (use to end a loop), unknown op. */
+ * `index` to name (64 bytes) and its ANYDNN_TRAIT_* to *traits (may be NULL). INVALID: index out of range (use to end a
+ * loop), unknown op. */
 ANYDNN_API anydnn_status anydnn_engine_name(const anydnn_context *context, int op, int index, char *name,
                                             uint32_t *traits);
 

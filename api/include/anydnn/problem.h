@@ -8,9 +8,10 @@
  *           (&role: shares the place of that role; @: byte offset of the first element, for tests of alignment)
  * scalar  = role=NUMBER, or role=device:NUMBER (read from device memory)
  * key     = name=V,V,... of the operation's struct; names for enumerations ("mode=max")
- * then    math=strict|tf32|fast  det=1  batch_invariant=1  ws=BYTES  engine=ID  align=BYTES (of every tensor)  seed=N (of random data)
- * Outputs and keys at their default may be left out: they are derived. The printer prints everything, so that a
- * printed line repeats the problem exactly and print(parse(print(p))) == print(p).
+ * then    math=strict|tf32|fast  det=1  batch_invariant=1  ws=BYTES  engine=ID  align=BYTES (of every tensor)
+ *         seed=N (of random data)
+ * Outputs and keys at their default may be left out: they are derived. The printer prints everything,
+ * so that a printed line repeats the problem exactly and print(parse(print(p))) == print(p).
  */
 #ifndef ANYDNN_PROBLEM_H
 #define ANYDNN_PROBLEM_H
@@ -21,34 +22,40 @@ extern "C" {
 
 typedef struct anydnn_problem anydnn_problem; /* operation, tensors, scalars and preferences of one line */
 
-/* Parses a line. INVALID: the message names the word and what would be accepted. */
+/* Problems are read by any number of threads at once, are of no context, and go by anydnn_problem_destroy alone.
+ *
+ * Parses a zero-terminated line. INVALID: the message names the word and what would be accepted, or the problem is
+ * wrong (plan.h). OUT_OF_MEMORY. */
 ANYDNN_API anydnn_status anydnn_problem_parse(const char *line, anydnn_problem **problem);
 
-/* Makes a problem from what a call takes; memory is used only to derive offsets and aliases. */
+/* Makes a problem from what a call takes (plan.h); memory is used only to derive offsets and aliases, and outputs that
+ * are not bound are derived. INVALID: the problem. UNSUPPORTED: a struct of a newer version. OUT_OF_MEMORY. */
 ANYDNN_API anydnn_status anydnn_problem_create(const anydnn_op *op, const anydnn_prefs *prefs,
                                                const anydnn_binding *bindings, int count, anydnn_problem **problem);
 
 ANYDNN_API void anydnn_problem_destroy(anydnn_problem *problem); /* NULL is allowed */
 
 /* Writes the full line with its final zero to text, cut to capacity; *length = its full length without the zero.
- * text may be NULL with capacity 0. */
+ * text may be NULL with capacity 0; length may be NULL. INVALID: NULL. */
 ANYDNN_API anydnn_status anydnn_problem_print(const anydnn_problem *problem, char *text, size_t capacity, size_t *length);
 
 /* Parts of a problem; they live as long as it. bindings: one row for each bound role, tensors first, memory kind
- * NONE, mem.offset = the line's byte offset; scalars marked device have mem.kind HOST as a sign. */
+ * NONE, mem.offset = the line's byte offset; scalars marked device have mem.kind HOST as a sign. Of NULL: NULL, 0 rows
+ * (count may be NULL), 0. */
 ANYDNN_API const anydnn_op *anydnn_problem_op(const anydnn_problem *problem);
 ANYDNN_API const anydnn_prefs *anydnn_problem_prefs(const anydnn_problem *problem);
 ANYDNN_API const anydnn_binding *anydnn_problem_bindings(const anydnn_problem *problem, int *count);
 ANYDNN_API uint64_t anydnn_problem_seed(const anydnn_problem *problem);
 
-/* Role whose place `role` shares, 0 = its own. */
+/* Role whose place `role` shares, 0 = its own, or not bound, or no problem. */
 ANYDNN_API int anydnn_problem_alias(const anydnn_problem *problem, int role);
 
 /* What the arithmetic costs at least: floating-point operations, bytes with each tensor touched once, and the length
- * of the longest sum that one output element takes (for tolerances). Any pointer may be NULL. */
+ * of the longest sum that one output element takes (for tolerances). The three may be NULL. INVALID: no problem. */
 ANYDNN_API anydnn_status anydnn_problem_cost(const anydnn_problem *problem, double *flops, double *bytes, double *depth);
 
-/* The tables behind the text form, for generic programs. Names: NULL when unknown or out of range. */
+/* The tables behind the text form, for generic programs. Names are of static storage; NULL when unknown or out of
+ * range. NULL is no name. */
 ANYDNN_API const char *anydnn_op_name(int op);
 ANYDNN_API int anydnn_op_by_name(const char *name); /* 0 = unknown */
 ANYDNN_API const char *anydnn_role_name(int role);

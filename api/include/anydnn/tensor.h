@@ -23,13 +23,14 @@ typedef enum anydnn_dtype {
 /* Element (i0, i1, ...) lies at element offset i0*strides[0] + i1*strides[1] + ... from the tensor's start.
  * Dimensions always come in the order N, C, (D,) (H,) W; the layout is in the strides alone: packed NCHW has
  * strides {CHW, HW, W, 1}, NHWC {HWC, 1, WC, C}. A dimension of size 1 may carry any stride. Strides are in elements,
- * >= 0; stride 0 (one element seen several times) is legal for inputs, INVALID for outputs. Any dimension may be 0:
- * such tensors are empty and calls on them succeed. */
+ * >= 0. Inputs may see an element several times (stride 0, overlapping windows); for outputs that is INVALID: sorted by
+ * size, each stride must pass the span of all smaller ones. Any dimension may be 0: such tensors are empty, need no
+ * memory, and calls on them succeed. The tensor's bytes must number below 2^63. As cudnnSetTensorNdDescriptor. */
 typedef struct anydnn_tensor {
     int32_t dtype;     /* anydnn_dtype */
     int32_t ndim;      /* 1..8 */
-    int32_t alignment; /* bytes to which the first element is promised to be aligned: a power of two;
-                          0 = the element size only. Checked when a plan runs. */
+    int32_t alignment; /* bytes to which the first element is promised to be aligned: a power of two up to
+                          4096; 0 = the element size only. Checked when a plan runs. */
     int32_t reserved0; /* 0 */
     int64_t dims[ANYDNN_MAX_DIMS];
     int64_t strides[ANYDNN_MAX_DIMS];
@@ -43,11 +44,14 @@ ANYDNN_API size_t anydnn_dtype_size(int dtype);
 ANYDNN_API const char *anydnn_dtype_name(int dtype);
 
 /* Number of elements (product of dims), and bytes from the first to behind the last addressed element (0 when
- * empty). -1 when the tensor is malformed or the number does not fit into 63 bits. */
+ * empty), as cudnnGetTensorSizeInBytes. -1 for NULL, and when the tensor is malformed (dtype, ndim, a negative dim or
+ * stride) or the number does not fit into 63 bits. */
 ANYDNN_API int64_t anydnn_tensor_count(const anydnn_tensor *tensor);
 ANYDNN_API int64_t anydnn_tensor_bytes(const anydnn_tensor *tensor);
 
-/* A packed tensor in row-major order of its dims (NCHW). ndim is cut to 0..8. */
+/* The functions below make descriptions and check nothing: calls do. `dims` has ndim entries; empty or size-1 dims
+ * count as 1 in strides, and strides stop at 2^63-1.
+ * A packed tensor in row-major order of its dims (NCHW). ndim is cut to 0..8. */
 static inline anydnn_tensor anydnn_tensor_packed(int dtype, int ndim, const int64_t *dims)
 {
     anydnn_tensor t = { 0, 0, 0, 0, { 0 }, { 0 }, { 0 } };
@@ -82,6 +86,7 @@ static inline anydnn_tensor anydnn_tensor_channels_last(int dtype, int ndim, con
     return t;
 }
 
+/* Packed: one axis; rows and columns; N, C, H, W in that order; and the same channels-last. */
 static inline anydnn_tensor anydnn_tensor_1d(int dtype, int64_t n)
 {
     return anydnn_tensor_packed(dtype, 1, &n);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * anydnn/typed.h: one inline function for each common call, over anydnn_run: each takes the operation's struct, then
  * tensor and memory of each role, inputs first. Formulas, shapes, aliases and statuses stand in anydnn/ops.h; engine
- * choice and threads in anydnn/plan.h. Optional inputs take NULL tensors. The struct's `op` member is set here, so one
- * anydnn_conv serves all directions. `alpha` and `beta` are 1 and 0; use anydnn_run for other values. */
+ * choice and threads in anydnn/plan.h. Optional inputs take NULL tensors; any other NULL is INVALID. The struct's `op`
+ * member is set here (but for matmul, which has one), so one anydnn_conv serves all directions. `alpha` and `beta` are
+ * 1 and 0; use anydnn_run for other values. Statuses: those of anydnn_run. */
 #ifndef ANYDNN_TYPED_H
 #define ANYDNN_TYPED_H
 #include <anydnn/plan.h>
