@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tests/abi/batch_invariant.c [device]: with prefs.batch_invariant an item gives the same bits alone and in a batch of
- * five, for every operation that the flag concerns; on a GPU language the flag must make a difference somewhere: without it
- * the same items differ. */
+ * tests/abi/batch_invariant.c [device [cases [seed]]]: with prefs.batch_invariant an item gives the same bits alone and
+ * in a batch of five, for every operation that the flag concerns; on a GPU language the flag must make a difference
+ * somewhere: without it the same items differ. Then random problems: items of a batch of 64 alone, and in batches of 2,
+ * 3 and 7 in another order. */
 #include "../support/job.h"
 #include "bench/values.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 5 };
+enum { BATCH = 5, LARGE = 64, CASES = 60, LINE = 512 };
 
 /* %d is the number of items, everywhere axis 0 of what belongs to them. */
 static const char *const lines[] = {
@@ -94,8 +96,152 @@ static bool runs_alike(struct session *s, const char *line, bool flag)
     return same;
 }
 
+/* ---- random problems: `n` items of the problem of a seed ---- */
+
+struct dice {
+    uint64_t seed, used;
+};
+
+static int among(struct dice *d, int first, int last)
+{
+    return first + (int)(random_bits(d->seed, d->used++) % (uint64_t)(last - first + 1));
+}
+
+static const char *dtype_of(struct dice *d)
+{
+    static const char *const names[] = { "f32", "f16", "bf16" };
+    return names[among(d, 0, 2)];
+}
+
+/* Plain, grouped and depthwise, forward and backward data. */
+static void conv_line(struct dice *d, int n, char *line)
+{
+    const int kind = among(d, 0, 2), groups = kind == 0 ? 1 : kind == 1 ? among(d, 2, 4) : among(d, 3, 40);
+    const int cg = kind == 2 ? 1 : among(d, 1, among(d, 0, 1) ? 9 : 150),
+              kg = kind == 2 ? among(d, 1, 2) : among(d, 1, 20);
+    const int r = among(d, 1, 4), stride = among(d, 1, 2), dilation = among(d, 1, 2), pad = among(d, 0, r - 1);
+    const int reach = (r - 1) * dilation + 1, inside = (among(d, 1, 6) - 1) * stride + reach - 2 * pad;
+    const int in = inside < 1 ? 1 : inside, padded = in + 2 * pad < reach ? reach - in : 2 * pad;
+    const int out = (in + padded - reach) / stride + 1, c = groups * cg, k = groups * kg;
+    const char *layout = among(d, 0, 1) ? ":nhwc" : "", *t = dtype_of(d);
+    const bool data = among(d, 0, 1);
+    snprintf(line, LINE,
+             "%s=%dx%dx%dx%d%s/%s w=%dx%dx%dx%d%s/%s %s=%dx%dx%dx%d%s/%s groups=%d stride=%d,%d dilation=%d,%d "
+             "pad=%d,%d pad_end=%d,%d",
+             data ? "conv_backward_data dy" : "conv_forward x", n, data ? k : c, data ? out : in, data ? out : in,
+             layout, t, k, cg, r, r, layout, t, data ? "dx" : "y", n, data ? c : k, data ? in : out, data ? in : out,
+             layout, t, groups, stride, stride, dilation, dilation, pad, pad, padded - pad, padded - pad);
+}
+
+static void other_line(struct dice *d, int n, char *line)
+{
+    const char *t = dtype_of(d);
+    const int depth = among(d, 1, among(d, 0, 1) ? 40 : 3000), columns = among(d, 1, 40), rows = among(d, 1, 5),
+              x = among(d, 3, 12);
+    switch (among(d, 0, 6)) {
+    case 0:
+        snprintf(line, LINE, "matmul a=%dx%d/%s b=%dx%d/%s", n, depth, t, depth, columns, t);
+        break;
+    case 1:
+        snprintf(line, LINE, "matmul a=%dx%dx%d/%s b=1x%dx%d/%s trans_b=1", n, rows, depth, t, columns, depth, t);
+        break;
+    case 2:
+        snprintf(line, LINE, "matmul a=%dx%dx%d/%s b=%dx%dx%d/%s", n, rows, depth, t, n, depth, columns, t);
+        break;
+    case 3:
+        snprintf(line, LINE, "pool_forward x=%dx%dx%dx%d/%s window=3,2 stride=%d,1 mode=avg_exclude", n, rows, x, x, t,
+                 rows);
+        break;
+    case 4:
+        snprintf(line, LINE, "softmax_forward x=%dx%d/%s", n, depth, t);
+        break;
+    case 5:
+        snprintf(line, LINE, "softmax_backward y=%dx%dx%d/%s dy=%dx%dx%d/%s", n, depth, rows, t, n, depth, rows, t);
+        break;
+    default:
+        snprintf(line, LINE, "cross_entropy_forward x=%dx%d/%s labels=%dx1/i32 reduction=none", n, depth, t, n);
+    }
+}
+
+static void random_problem(uint64_t seed, int n, char *line)
+{
+    struct dice d = { seed, 0 };
+    if (among(&d, 0, 1))
+        conv_line(&d, n, line);
+    else
+        other_line(&d, n, line);
+}
+
+/* Items first, first + step, ... of the batch in a job of their own: bit-equal with what the batch gave. */
+static bool same_items(struct session *s, struct job *batch, const anydnn_prefs *prefs, uint64_t seed, int n, int first,
+                       int step)
+{
+    char line[LINE];
+    struct job few;
+    bool same;
+    int i, k;
+    random_problem(seed, n, line);
+    if (job_open(&few, line) != ANYDNN_OK) return false;
+    for (i = 0; i < few.operands; i++) {
+        const struct operand *whole = &batch->operand[i];
+        const bool shared = whole->count == few.operand[i].count;
+        const int64_t size = whole->count / LARGE;
+        for (k = 0; k < n && !shared; k++)
+            memcpy(few.operand[i].data + k * size, whole->data + (first + k * step) % LARGE * size,
+                   (size_t)size * sizeof(double));
+        if (shared) memcpy(few.operand[i].data, whole->data, (size_t)whole->count * sizeof(double));
+    }
+    same = job_run(s, &few, prefs, NULL) == ANYDNN_OK;
+    for (i = 0; i < few.operands; i++)
+        for (k = 0; k < n && (few.operand[i].flags & ANYDNN_ROLE_OUT); k++) {
+            const int64_t size = batch->operand[i].count / LARGE;
+            same = same &&
+                   !memcmp(few.operand[i].got + k * size, batch->operand[i].got + (first + k * step) % LARGE * size,
+                           (size_t)size * sizeof(double));
+        }
+    job_close(&few);
+    return same;
+}
+
+static void random_case(struct session *s, uint64_t seed)
+{
+    static const struct {
+        int n, first, step;
+    } parts[] = { { 1, 0, 1 }, { 1, 63, 1 }, { 1, 17, 1 }, { 2, 40, 61 }, { 3, 5, 25 }, { 7, 63, 55 } };
+    anydnn_prefs prefs = ANYDNN_PREFS_INIT;
+    struct job batch;
+    char line[LINE];
+    size_t i;
+    prefs.batch_invariant = 1;
+    random_problem(seed, LARGE, line);
+    if (job_open(&batch, line) != ANYDNN_OK) {
+        printf("FAILED: %s: %s\n", line, anydnn_message());
+        failures++;
+        return;
+    }
+    fill(&batch);
+    for (i = 0; i < (size_t)batch.operands; i++) /* classes that are there */
+        if (batch.operand[i].role == ANYDNN_LABELS)
+            for (int64_t k = 0; k < batch.operand[i].count; k++)
+                batch.operand[i].data[k] = (double)(k % job_operand(&batch, ANYDNN_X)->tensor.dims[1]);
+    if (job_run(s, &batch, &prefs, NULL) != ANYDNN_OK) {
+        printf("FAILED: %s: %s\n", line, anydnn_message());
+        failures++;
+    } else {
+        for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+            if (same_items(s, &batch, &prefs, seed, parts[i].n, parts[i].first, parts[i].step)) continue;
+            printf("FAILED: seed %llu, %d items: %s: an item depends on its batch\n", (unsigned long long)seed,
+                   parts[i].n, line);
+            failures++;
+        }
+    }
+    job_close(&batch);
+}
+
 int main(int argc, char **argv)
 {
+    const int cases = argc > 2 ? atoi(argv[2]) : CASES;
+    const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     struct session s;
     const int opened = session_open(&s, argc > 1 ? argv[1] : "cpu", NULL, 64 << 20);
     int i, differ = 0, count = (int)(sizeof lines / sizeof *lines);
@@ -111,7 +257,9 @@ int main(int argc, char **argv)
         printf("FAILED: without the flag nothing differs: this test sees nothing\n");
         failures++;
     }
-    printf("%d passed, %d failed; %d of %d differ without the flag\n", count - failures, failures, differ, count);
+    for (i = 0; i < cases; i++) random_case(&s, seed * 1000003 + (uint64_t)i);
+    printf("%d passed, %d failed; %d of %d differ without the flag\n", count + cases - failures, failures, differ,
+           count);
     session_close(&s);
     return failures ? 1 : 0;
 }
