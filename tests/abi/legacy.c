@@ -76,7 +76,7 @@ static void convolution_forward(void)
     }
 }
 
-/* beta 1 adds to the gradients that are there, twice. */
+/* beta 1 adds to the gradients that are there, twice: with a filter as it lies and flipped. */
 static void convolution_backward(void)
 {
     anydnn_conv conv = padded();
@@ -87,6 +87,7 @@ static void convolution_backward(void)
     give_convolution();
     give(&b, nchw(1, 6, 1, 1));
     for (pass = 0; pass < 2; pass++) {
+        conv.mode = pass;
         conv.op = ANYDNN_OP_CONV_BACKWARD_DATA;
         want_scaled(&x, 1);
         convolve(&conv, 1);
@@ -129,6 +130,54 @@ static void convolution_bias_activation(void)
             bind(ANYDNN_Y, &y), value(ANYDNN_ALPHA, 1), value(ANYDNN_ALPHA2, alpha2));
         expect(&y, "ConvolutionBiasActivationForward, z is y");
     }
+}
+
+/* Engine `row` on y = f(alpha1 * conv + alpha2 * z + bias + beta * y) with z = y; what it was said to want of workspace
+ * is what its plan wants. */
+static void fused_by(const anydnn_conv *conv, const anydnn_verdict *row, double alpha2, double beta)
+{
+    const anydnn_binding rows[] = { bind(ANYDNN_X, &x),           bind(ANYDNN_W, &w),      bind(ANYDNN_BIAS, &b),
+                                    bind(ANYDNN_Z, &y),           bind(ANYDNN_Y, &y),      value(ANYDNN_ALPHA, 0.5),
+                                    value(ANYDNN_ALPHA2, alpha2), value(ANYDNN_BETA, beta) };
+    anydnn_prefs prefs = ANYDNN_PREFS_INIT;
+    anydnn_plan_info info = { sizeof info, 0, 0, 0, "" };
+    anydnn_plan *plan = NULL;
+    int64_t k;
+    want_scaled(&y, alpha2 + beta);
+    convolve(conv, 0.5);
+    for (k = 0; k < count_of(&y); k++) {
+        y.want[k] += b.was[channel_of(&y, k)];
+        if (y.want[k] < 0) y.want[k] = 0;
+    }
+    prefs.engine = row->engine;
+    prefs.workspace_limit = row->workspace_bytes ? row->workspace_bytes : ANYDNN_NO_WORKSPACE;
+    CHECK_CASE(anydnn_plan_create(context, (const anydnn_op *)conv, &prefs, rows, 8, &plan) == ANYDNN_OK, row->engine);
+    CHECK_CASE(anydnn_plan_get_info(plan, &info) == ANYDNN_OK && info.workspace_bytes == row->workspace_bytes,
+               row->engine);
+    CHECK_CASE(run_plan(plan, rows, 8), row->engine);
+    anydnn_plan_release(plan);
+    expect(&y, row->engine);
+}
+
+static void fused_by_every_engine(void)
+{
+    anydnn_conv conv = padded();
+    anydnn_verdict rows[16];
+    int count = 0, i, k, ran = 0;
+    conv.activation = ANYDNN_CONV_RELU;
+    for (k = 0; k < 4; k++) {
+        give(&x, nhwc(2, 4, 5, 5));
+        give(&w, nchw(6, 4, 3, 3));
+        give(&y, nchw(2, 6, 5, 5));
+        give(&b, nchw(1, 6, 1, 1));
+        CHECK(anydnn_explain(context, (const anydnn_op *)&conv, NULL,
+                             ROWS(bind(ANYDNN_X, &x), bind(ANYDNN_W, &w), bind(ANYDNN_BIAS, &b), bind(ANYDNN_Z, &y),
+                                  bind(ANYDNN_Y, &y), value(ANYDNN_ALPHA, 0.5), value(ANYDNN_BETA, k & 2 ? 0.25 : 0)),
+                             rows, 16, &count) == ANYDNN_OK);
+        for (i = 0; i < count && i < 16; i++)
+            if (rows[i].status == ANYDNN_OK) fused_by(&conv, &rows[i], k & 1, k & 2 ? 0.25 : 0), ran++;
+    }
+    CHECK(ran >= 4);
 }
 
 /* x, w and y each in a layout of its own; a batch of one may carry any stride. */
@@ -203,24 +252,33 @@ static void add_tensor(void)
     }
 }
 
-/* OpTensor: y = op(alpha1 * x, alpha2 * b) + beta * y. */
+static double joined_by(int mode, double p, double q)
+{
+    return mode == ANYDNN_ADD ? p + q : mode == ANYDNN_MUL ? p * q : mode == ANYDNN_MAXIMUM ? fmax(p, q) : fmin(p, q);
+}
+
+/* OpTensor: y = op(alpha1 * x, alpha2 * b) + beta * y; then x = op(x, b). */
 static void op_tensor(void)
 {
+    static const int modes[] = { ANYDNN_ADD, ANYDNN_MUL, ANYDNN_MAXIMUM, ANYDNN_MINIMUM };
     anydnn_binary op = anydnn_binary_init();
     int64_t k;
     int i;
-    for (i = 0; i < 2; i++) {
-        op.mode = i ? ANYDNN_MUL : ANYDNN_ADD;
+    for (i = 0; i < 4; i++) {
+        op.mode = modes[i];
         give(&x, strided(nchw(2, 5, 3, 4), 90, 18, 6, 1));
         give(&b, nchw(1, 5, 1, 1));
         give(&y, nhwc(2, 5, 3, 4));
         for (k = 0; k < count_of(&y); k++) {
             const double p = 0.5 * x.was[k], q = -2 * broadcast(&b, &y, k);
-            y.want[k] = (i ? p * q : p + q) + 0.25 * y.was[k];
+            y.want[k] = joined_by(op.mode, p, q) + 0.25 * y.was[k];
         }
         RUN(&op, bind(ANYDNN_A, &x), bind(ANYDNN_B, &b), bind(ANYDNN_Y, &y), value(ANYDNN_ALPHA, 0.5),
             value(ANYDNN_ALPHA2, -2), value(ANYDNN_BETA, 0.25));
         expect(&y, "OpTensor");
+        for (k = 0; k < count_of(&x); k++) x.want[k] = joined_by(op.mode, x.was[k], broadcast(&b, &x, k));
+        RUN(&op, bind(ANYDNN_A, &x), bind(ANYDNN_B, &b), bind(ANYDNN_Y, &x));
+        expect(&x, "OpTensor in place");
     }
 }
 
@@ -280,6 +338,64 @@ static void reduce_tensor(void)
     }
 }
 
+/* ReduceTensor onto a tensor of the same dims: an axis of size 1 behind both is reduced. */
+static void reduce_nothing(void)
+{
+    const int64_t dims[] = { 2, 3, 4, 5, 1 };
+    const anydnn_tensor longer = anydnn_tensor_packed(ANYDNN_F32, 5, dims);
+    anydnn_reduce op = anydnn_reduce_init();
+    int64_t k;
+    op.mode = ANYDNN_REDUCE_AMAX, op.axes = 1u << 4;
+    give(&x, nchw(2, 3, 4, 5));
+    give(&y, x.t);
+    for (k = 0; k < count_of(&y); k++) y.want[k] = fabs(x.was[k]) + 0.5 * y.was[k];
+    RUN(&op, anydnn_bind(ANYDNN_X, &longer, x.mem), anydnn_bind(ANYDNN_Y, &longer, y.mem), value(ANYDNN_BETA, 0.5));
+    expect(&y, "ReduceTensor of one element");
+}
+
+/* TransformTensorEx with positive pads: zeros, then x in the middle. */
+static void pad_tensor(void)
+{
+    const anydnn_elementwise copy = anydnn_copy_init(), fill = anydnn_fill_init();
+    anydnn_tensor inner;
+    int64_t k;
+    give(&x, nhwc(2, 5, 2, 4));
+    give(&y, nchw(2, 5, 4, 6));
+    inner = y.t;
+    inner.dims[2] = 2, inner.dims[3] = 4;
+    for (k = 0; k < count_of(&y); k++) y.want[k] = 0;
+    for (k = 0; k < count_of(&x); k++)
+        y.want[number_of(&y, k / 40, channel_of(&x, k), k / 4 % 2 + 1, k % 4 + 1)] = 2 * x.was[k];
+    RUN(&fill, bind(ANYDNN_Y, &y));
+    RUN(&copy, bind(ANYDNN_X, &x), value(ANYDNN_ALPHA, 2),
+        anydnn_bind(ANYDNN_Y, &inner, anydnn_mem_at(y.mem, 4 * (uint64_t)(y.t.strides[2] + y.t.strides[3]))));
+    expect(&y, "TransformTensorEx with pads");
+}
+
+/* TransformTensorEx with folds of 2x2: channel (c, i, j) of y at (p, q) is x at (c, 2p + i, 2q + j). Both tensors are
+ * seen with the dims n, c, i, j, p, q; the way back exchanges them. */
+static void fold_tensor(void)
+{
+    const int64_t dims[] = { 2, 3, 2, 2, 2, 3 };
+    const anydnn_elementwise copy = anydnn_copy_init();
+    anydnn_tensor whole = anydnn_tensor_packed(ANYDNN_F32, 6, dims), folded = whole;
+    int64_t k;
+    give(&x, nchw(2, 3, 4, 6));
+    give(&y, nchw(2, 12, 2, 3));
+    whole.strides[0] = x.t.strides[0], whole.strides[1] = x.t.strides[1];
+    whole.strides[2] = x.t.strides[2], whole.strides[3] = x.t.strides[3];
+    whole.strides[4] = 2 * x.t.strides[2], whole.strides[5] = 2 * x.t.strides[3];
+    for (k = 0; k < count_of(&y); k++) {
+        const int64_t channel = channel_of(&y, k), p = k / 3 % 2, q = k % 3;
+        y.want[k] = x.was[number_of(&x, k / 72, channel / 4, 2 * p + channel / 2 % 2, 2 * q + channel % 2)];
+    }
+    RUN(&copy, anydnn_bind(ANYDNN_X, &whole, x.mem), anydnn_bind(ANYDNN_Y, &folded, y.mem));
+    expect(&y, "TransformTensorEx, folded");
+    for (k = 0; k < count_of(&x); k++) x.want[k] = 2 * x.was[k];
+    RUN(&copy, anydnn_bind(ANYDNN_X, &folded, y.mem), anydnn_bind(ANYDNN_Y, &whole, x.mem), value(ANYDNN_BETA, 1));
+    expect(&x, "TransformTensorEx, unfolded");
+}
+
 /* TransformTensor between layouts, and a crop: a view of the middle. */
 static void transform_tensor(void)
 {
@@ -323,12 +439,16 @@ int main(int argc, char **argv)
     convolution_forward();
     convolution_backward();
     convolution_bias_activation();
+    fused_by_every_engine();
     mixed_layouts();
     found_engine();
     add_tensor();
     op_tensor();
     reduce_tensor();
+    reduce_nothing();
     transform_tensor();
+    pad_tensor();
+    fold_tensor();
     scale_and_set();
     CHECK(strcmp(device, "cpu") == 0 || largest_workspace > 0); /* the long reductions want some */
     return close_arrays(arrays, COUNT);

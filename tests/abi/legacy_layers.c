@@ -50,6 +50,28 @@ static void activation(void)
     }
 }
 
+/* CLIPPED_RELU with a ceiling, and both calls with factors. */
+static void clipped_activation(void)
+{
+    anydnn_activation op = anydnn_activation_init();
+    int64_t k;
+    op.mode = ANYDNN_CLIPPED_RELU;
+    give(&x, nchw(2, 3, 4, 5));
+    give(&y, x.t), give(&dy, x.t), give(&dx, x.t);
+    for (k = 0; k < count_of(&y); k++) {
+        const double v = x.was[k];
+        y.want[k] = 2 * (v < 0 ? 0 : v > 0.5 ? 0.5 : v) - 0.5 * y.was[k];
+        dx.want[k] = 2 * (v > 0 && v < 0.5 ? dy.was[k] : 0) - 0.5 * dx.was[k];
+    }
+    RUN(&op, bind(ANYDNN_X, &x), bind(ANYDNN_Y, &y), value(ANYDNN_COEF, 0.5), value(ANYDNN_ALPHA, 2),
+        value(ANYDNN_BETA, -0.5));
+    expect(&y, "ActivationForward, clipped");
+    op.op = ANYDNN_OP_ACTIVATION_BACKWARD;
+    RUN(&op, bind(ANYDNN_X, &x), bind(ANYDNN_DY, &dy), bind(ANYDNN_DX, &dx), value(ANYDNN_COEF, 0.5),
+        value(ANYDNN_ALPHA, 2), value(ANYDNN_BETA, -0.5));
+    expect(&dx, "ActivationBackward, clipped");
+}
+
 /* Sum over the row of element k of f * g, rows along the channels or along everything but the batch. */
 static double row_sum(const struct array *a, bool instance, int64_t k, const double *f, const double *g)
 {
@@ -82,6 +104,27 @@ static void softmax(void)
         RUN(&op, bind(ANYDNN_Y, &y), bind(ANYDNN_DY, &dy), bind(ANYDNN_DX, &dy));
         expect(&dy, "SoftmaxBackward in place");
     }
+}
+
+/* SOFTMAX_LOG, with factors. */
+static void log_softmax(void)
+{
+    static double exponential[LIMIT];
+    anydnn_softmax op = anydnn_softmax_init();
+    int64_t k;
+    op.mode = ANYDNN_LOG_SOFTMAX;
+    give(&x, nchw(2, 5, 3, 4));
+    give(&y, x.t), give(&dy, x.t), give(&dx, x.t);
+    for (k = 0; k < count_of(&x); k++) exponential[k] = exp(x.was[k]);
+    for (k = 0; k < count_of(&x); k++) y.want[k] = x.was[k] - log(row_sum(&x, false, k, exponential, NULL));
+    RUN(&op, bind(ANYDNN_X, &x), bind(ANYDNN_Y, &y));
+    expect(&y, "SoftmaxForward, log");
+    op.op = ANYDNN_OP_SOFTMAX_BACKWARD;
+    for (k = 0; k < count_of(&x); k++)
+        dx.want[k] = 2 * (dy.was[k] - exp(y.was[k]) * row_sum(&x, false, k, dy.was, NULL)) + dx.was[k];
+    RUN(&op, bind(ANYDNN_Y, &y), bind(ANYDNN_DY, &dy), bind(ANYDNN_DX, &dx), value(ANYDNN_ALPHA, 2),
+        value(ANYDNN_BETA, 1));
+    expect(&dx, "SoftmaxBackward, log");
 }
 
 /* Windows of 3x3, stride 2, padding 1: adds to what is wanted of y, or of dx where backward. */
@@ -131,6 +174,22 @@ static void pooling(void)
         pool_loops(op.mode, true);
         RUN(&op, bind(ANYDNN_DY, &dy), bind(ANYDNN_X, &x), bind(ANYDNN_DX, &dx), value(ANYDNN_BETA, 1));
         expect(&dx, "PoolingBackward, beta 1");
+    }
+}
+
+/* A NaN takes each window that it lies in. */
+static void pooling_of_nan(void)
+{
+    anydnn_pool op = anydnn_pool_init();
+    int64_t k;
+    op.window[0] = op.window[1] = 2;
+    for (op.mode = ANYDNN_POOL_MAX; op.mode <= ANYDNN_POOL_AVG_EXCLUDE; op.mode++) {
+        give_value(&x, nchw(1, 1, 3, 3), 0.5f);
+        x.host[4] = NAN, send(&x);
+        give(&y, nchw(1, 1, 2, 2));
+        for (k = 0; k < 4; k++) y.want[k] = NAN;
+        RUN(&op, bind(ANYDNN_X, &x), bind(ANYDNN_Y, &y));
+        expect(&y, "PoolingForward of a NaN");
     }
 }
 
@@ -197,6 +256,52 @@ static void batchnorm(void)
     expect(&dx, "BatchNormalizationBackward"), expect(&dgamma, "dgamma"), expect(&dshift, "dshift");
 }
 
+/* Statistics of each activation, and inference from what training has left, added to y. */
+static void batchnorm_modes(void)
+{
+    anydnn_batchnorm op = anydnn_batchnorm_init();
+    anydnn_tensor parameters, derived;
+    int64_t k, c, n;
+    int i;
+    for (op.mode = ANYDNN_BATCHNORM_SPATIAL; op.mode <= ANYDNN_BATCHNORM_PER_ACTIVATION; op.mode++) {
+        const int64_t plane = op.mode ? 6 : 1;
+        parameters = op.mode ? nchw(1, 5, 2, 3) : nchw(1, 5, 1, 1);
+        for (i = 0; i < COUNT; i++) give(arrays[i], parameters);
+        give(&x, nhwc(4, 5, 2, 3)), give(&y, nchw(4, 5, 2, 3));
+        for (c = 0; c < 5 * plane; c++) variance.host[c] = fabsf(variance.host[c]) + 0.5f;
+        send(&variance);
+        op.op = ANYDNN_OP_BATCHNORM_TRAINING;
+        CHECK(anydnn_output((const anydnn_op *)&op,
+                            ROWS(bind(ANYDNN_X, &x), bind(ANYDNN_GAMMA, &gamma_), bind(ANYDNN_SHIFT, &shift)),
+                            ANYDNN_SAVED_MEAN, &derived) == ANYDNN_OK);
+        CHECK(memcmp(derived.dims, parameters.dims, sizeof derived.dims) == 0 && derived.dtype == ANYDNN_F32);
+        op.op = ANYDNN_OP_BATCHNORM_INFERENCE;
+        for (k = 0; k < count_of(&y); k++) {
+            c = op.mode ? k % 30 : channel_of(&y, k);
+            y.want[k] =
+                2 * (gamma_.was[c] * (x.was[k] - mean.was[c]) / sqrt(variance.was[c] + 1e-3) + shift.was[c]) + y.was[k];
+        }
+        RUN(&op, bind(ANYDNN_X, &x), bind(ANYDNN_GAMMA, &gamma_), bind(ANYDNN_SHIFT, &shift), bind(ANYDNN_Y, &y),
+            bind(ANYDNN_RUNNING_MEAN, &mean), bind(ANYDNN_RUNNING_VAR, &variance), value(ANYDNN_EPSILON, 1e-3),
+            value(ANYDNN_ALPHA, 2), value(ANYDNN_BETA, 1));
+        expect(&y, "BatchNormalizationForwardInference");
+    }
+    op.mode = ANYDNN_BATCHNORM_PER_ACTIVATION, op.op = ANYDNN_OP_BATCHNORM_TRAINING;
+    for (c = 0; c < 30; c++) {
+        double sum = 0, squares = 0;
+        for (n = 0; n < 4; n++) sum += x.was[n * 30 + c] / 4;
+        for (n = 0; n < 4; n++) squares += (x.was[n * 30 + c] - sum) * (x.was[n * 30 + c] - sum) / 4;
+        for (n = 0; n < 4; n++)
+            y.want[n * 30 + c] = gamma_.was[c] * (x.was[n * 30 + c] - sum) / sqrt(squares + 1e-3) + shift.was[c];
+        saved_mean.want[c] = sum;
+        saved_invstd.want[c] = 1 / sqrt(squares + 1e-3);
+    }
+    RUN(&op, bind(ANYDNN_X, &x), bind(ANYDNN_GAMMA, &gamma_), bind(ANYDNN_SHIFT, &shift), bind(ANYDNN_Y, &y),
+        bind(ANYDNN_SAVED_MEAN, &saved_mean), bind(ANYDNN_SAVED_INVSTD, &saved_invstd), value(ANYDNN_EPSILON, 1e-3));
+    expect(&y, "PER_ACTIVATION"), expect(&saved_mean, "mean of an activation");
+    expect(&saved_invstd, "inverse deviation of an activation");
+}
+
 /* The state is two numbers: the same ones give the same mask, an advanced offset another. */
 static void dropout(void)
 {
@@ -231,9 +336,13 @@ int main(int argc, char **argv)
     const int opened = open_arrays(device, arrays, COUNT);
     if (opened) return opened;
     activation();
+    clipped_activation();
     softmax();
+    log_softmax();
     pooling();
+    pooling_of_nan();
     batchnorm();
+    batchnorm_modes();
     dropout();
     return close_arrays(arrays, COUNT);
 }
