@@ -155,9 +155,10 @@ bool adn_may_overlap(const anydnn_tensor *a, uint64_t a_offset, const anydnn_ten
     if (b_offset + (uint64_t)anydnn_tensor_bytes(b) <= a_offset) return false;
     for (which = 0; which < 2; which++)
         for (i = 0; i < both[which]->ndim; i++) {
-            int64_t period = both[which]->strides[i] * (int64_t)dtypes[both[which]->dtype].size;
-            if (both[which]->dims[i] > 1 && period > 0 && disjoint_in_period(a, a_offset, b, b_offset, period))
-                return false;
+            int64_t period;
+            if (both[which]->dims[i] < 2) continue; /* its stride may be any */
+            period = both[which]->strides[i] * (int64_t)dtypes[both[which]->dtype].size;
+            if (period > 0 && disjoint_in_period(a, a_offset, b, b_offset, period)) return false;
         }
     return true;
 }

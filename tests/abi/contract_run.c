@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tests/abi/contract_run.c [DEVICE]: what the library promises of every operation, on the CPU or the device named.
  *   workspace   every engine runs in exactly plan_info.workspace_bytes, touches nothing around it, does not depend on
- *               its content, and refuses one byte less
+ *               its content, and refuses one byte less and the place of an operand
  *   shared      one plan, run by four threads on four streams at once: bit-equal with one thread
  *   handed      plans made by one thread, run by a second, released by a third
  *   order       the same 200 calls in two random orders, by one thread and by eight: bit-equal
@@ -49,6 +49,20 @@ static bool scratch_guarded(const struct scratch *scratch, anydnn_stream *stream
     return i == GUARD;
 }
 
+/* A workspace in the place of any operand is refused, inputs included: it is written. */
+static void apart_from_operands(const struct contract *c, const struct place *place, const anydnn_plan *plan,
+                                uint64_t bytes, const char *engine)
+{
+    int i;
+    for (i = 0; i < c->count; i++) {
+        const bool there = c->row[i].tensor ? anydnn_tensor_bytes(c->row[i].tensor) > 0 : scalar_bytes(&c->row[i]) > 0;
+        anydnn_mem over = anydnn_mem_at(place->slab, c->row[i].mem.offset);
+        if (!there || over.offset + bytes > SLAB) continue;
+        CHECK_CASE(contract_run(c, place, plan, &over) == ANYDNN_INVALID && strstr(anydnn_message(), "workspace overlaps"),
+                   engine);
+    }
+}
+
 /* The plan in exactly `bytes` of workspace, poisoned in two ways, and in one byte less. */
 static void exact_workspace(const struct contract *c, const struct place *place, const anydnn_plan *plan,
                             uint64_t bytes, const char *engine)
@@ -70,6 +84,7 @@ static void exact_workspace(const struct contract *c, const struct place *place,
     s.inner.size--;
     CHECK_CASE(contract_run(c, place, plan, &s.inner) == ANYDNN_INVALID && strstr(anydnn_message(), "workspace"),
                engine);
+    apart_from_operands(c, place, plan, bytes, engine);
     anydnn_free(place->context, s.whole);
     free(first);
 }

@@ -329,6 +329,8 @@ static void promises(void)
     INVALID(anydnn_plan_run(plan, stream, rows, 3, NULL), "multiple of 8");
     rows[2].mem = anydnn_mem_at(seed, 16);
     INVALID(anydnn_plan_run(plan, stream, rows, 3, NULL), "accepted: 24 or more");
+    rows[2].mem = anydnn_mem_at(x, 24); /* in the output's last bytes */
+    INVALID(anydnn_plan_run(plan, stream, rows, 3, NULL), "y overlaps rng_seed");
     rows[2].mem = seed;
     CHECK(anydnn_plan_run(plan, stream, rows, 3, NULL) == ANYDNN_OK && anydnn_stream_sync(stream) == ANYDNN_OK);
     anydnn_plan_release(plan);
