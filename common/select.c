@@ -274,20 +274,28 @@ static anydnn_status none_accepts(const anydnn_plan *plan, struct adn_answer *an
                     plan->context->device.info.id, text);
 }
 
+/* Refused, or no memory for it: the next one may do with less. */
+static bool leaves_choice(anydnn_status status) { return status == ANYDNN_UNSUPPORTED || status == ANYDNN_OUT_OF_MEMORY; }
+
 anydnn_status adn_plan_choose(anydnn_plan *plan)
 {
     struct adn_answer answers[ADN_MAX_CANDIDATES];
     const int count = adn_ask_engines(plan->context, &plan->problem, false, answers);
+    const char *starved = NULL;
     anydnn_status status = ANYDNN_UNSUPPORTED;
     int i;
-    for (i = 0; i < count && answers[i].accepted && status == ANYDNN_UNSUPPORTED; i++) {
+    for (i = 0; i < count && answers[i].accepted && leaves_choice(status); i++) {
         if ((answers[i].engine->traits & ANYDNN_TRAIT_SLOW_START) && !plan->problem.engine[0]) break;
         status = prepare(plan, &answers[i]);
-        if (status == ANYDNN_UNSUPPORTED)
+        if (status == ANYDNN_OUT_OF_MEMORY) starved = answers[i].id;
+        if (leaves_choice(status))
             adn_log(plan->context, ANYDNN_LOG_WARNING, "%s was refused when it was prepared: %s", answers[i].id, anydnn_message());
     }
-    /* Nothing tried: say why; something tried last and failed: its message stands. */
-    return i == 0 ? none_accepts(plan, answers, count) : status;
+    if (i == 0) return none_accepts(plan, answers, count);
+    /* Something tried last and failed: its message stands, unless memory is what the problem wants for. */
+    if (status != ANYDNN_UNSUPPORTED || !starved) return status;
+    return adn_fail(ANYDNN_OUT_OF_MEMORY, "%s on %s: no memory to prepare %s, and no other engine takes it",
+                    plan->problem.def->name, plan->context->device.info.id, starved);
 }
 
 void adn_plan_discard(anydnn_plan *plan)
