@@ -194,7 +194,7 @@ static void plans(void)
     anydnn_activation op = anydnn_activation_init();
     const anydnn_op *relu = (const anydnn_op *)&op;
     anydnn_prefs prefs = ANYDNN_PREFS_INIT;
-    anydnn_plan *plan = (anydnn_plan *)&unit_passed;
+    anydnn_plan *plan = (anydnn_plan *)&unit_passed, *aligned = NULL;
     anydnn_plan_info info;
     anydnn_binding rows[4];
     anydnn_mem x = anydnn_mem_none(), y = x, wrong;
@@ -284,6 +284,17 @@ static void plans(void)
     CHECK(anydnn_plan_run(plan, stream, rows, 2, NULL) == ANYDNN_OK);
     CHECK(anydnn_copy_out(stream, out, y, 32) == ANYDNN_OK && anydnn_stream_sync(stream) == ANYDNN_OK);
     for (i = 0; i < 8; i++) CHECK(out[i] == (values[i] < 0 ? 0 : values[i]));
+
+    bad = t;
+    bad.alignment = 16; /* a promise that this memory does not keep */
+    rows[0] = anydnn_bind(ANYDNN_X, &bad, x), rows[1].tensor = &bad;
+    CHECK(anydnn_plan_create(context, relu, NULL, rows, 2, &aligned) == ANYDNN_OK);
+    rows[1].mem = anydnn_mem_at(y, 8);
+    INVALID(anydnn_plan_run(aligned, stream, rows, 2, NULL), "y: is not aligned to the 16 bytes");
+    rows[1].mem = anydnn_mem_at(y, 16);
+    CHECK(anydnn_plan_run(aligned, stream, rows, 2, NULL) == ANYDNN_OK && anydnn_stream_sync(stream) == ANYDNN_OK);
+    anydnn_plan_release(aligned);
+    rows[0].tensor = rows[1].tensor = &t, rows[1].mem = y;
 
     INVALID(anydnn_plan_get_info(NULL, &info), "plan is NULL");
     info.struct_size = 4;
