@@ -79,17 +79,18 @@ static double rounded(int dtype, double value)
     return adn_load(element, dtype, 0);
 }
 
-/* Products of padding with a filter that is not finite may be skipped or computed: a NaN tells nothing there. */
-static bool has_wild_filter(const struct adn_oracle *o)
+/* Products of padding with what is not finite may be skipped or computed: a NaN tells nothing there. The other factor is
+ * the filter, and in its gradient dy. */
+static bool has_wild_factor(const struct adn_oracle *o)
 {
-    const int w = adn_slot(&o->problem, ANYDNN_W);
+    const bool gradient = o->problem.def->op == ANYDNN_OP_CONV_BACKWARD_FILTER;
+    const int slot = adn_slot(&o->problem, gradient ? ANYDNN_DY : ANYDNN_W);
+    const anydnn_tensor *t = &o->problem.operand[slot < 0 ? 0 : slot].t;
     int64_t i, count;
-    if (w < 0) return false;
-    count = anydnn_tensor_count(&o->problem.operand[w].t);
+    if (slot < 0) return false;
+    count = anydnn_tensor_count(t);
     for (i = 0; i < count; i++)
-        if (!isfinite(
-                adn_load(o->before[w], o->problem.operand[w].t.dtype, adn_element_offset(&o->problem.operand[w].t, i))))
-            return true;
+        if (!isfinite(adn_load(o->before[slot], t->dtype, adn_element_offset(t, i)))) return true;
     return false;
 }
 
@@ -100,11 +101,11 @@ static bool agrees(const struct adn_oracle *o, int dtype, double got, double wan
     if (isnan(want) || isnan(got)) {
         if (isnan(want) && isnan(got)) return true;
         /* A sum whose magnitudes overflow may pass infinities of both signs on its way to a finite end. */
-        return (isfinite(want) && isinf(tolerance)) || has_wild_filter(o);
+        return (isfinite(want) && isinf(tolerance)) || has_wild_factor(o);
     }
     /* Devices may flush what is subnormal. */
     if (got == 0 && (dtype == ANYDNN_F32 || dtype == ANYDNN_BF16) && fabs(want) < 0x1p-126) return true;
-    if (isinf(want)) return has_wild_filter(o);
+    if (isinf(want)) return has_wild_factor(o);
     /* At the edge of the range a tolerated error may decide between the largest number and infinity. */
     if (isinf(got) || isinf(nearest))
         return signbit(got) == signbit(want) && isinf(rounded(dtype, want + copysign(tolerance, want)));

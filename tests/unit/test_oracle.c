@@ -137,16 +137,35 @@ static void make_call(struct adn_oracle *o, const char *line)
     }
 }
 
-/* Element `at` of y: is `got` taken for `want`? */
-static bool takes(const char *line, int64_t at, double got, double want)
+/* Element `at` of role `out`, where an element of the input `wild` (0 = none) is NaN: is `got` taken for `want`? */
+static bool takes_beside(const char *line, int wild, int out, int64_t at, double got, double want)
 {
     struct adn_oracle o;
     int slot;
     make_call(&o, line);
-    slot = adn_slot(&o.problem, ANYDNN_Y);
+    slot = wild ? adn_slot(&o.problem, wild) : -1;
+    if (wild) adn_store(space[0][slot], o.problem.operand[slot].t.dtype, 1, NAN);
+    slot = adn_slot(&o.problem, out);
     adn_store(space[1][slot], o.problem.operand[slot].t.dtype, at, got);
     adn_store(space[2][slot], o.wide.operand[slot].t.dtype, at, want);
     return adn_oracle_compare(&o, "test", "none") == ANYDNN_OK;
+}
+
+static bool takes(const char *line, int64_t at, double got, double want)
+{
+    return takes_beside(line, 0, ANYDNN_Y, at, got, want);
+}
+
+/* Products of padding with NaN may be skipped or computed; of what is no factor of padding they are always there. */
+static void padding(void)
+{
+    static const char forward[] = "conv_forward x=1x4x6x6/f32 w=3x4x3x3/f32 pad=1,1";
+    static const char data[] = "conv_backward_data dy=1x3x6x6/f32 w=3x4x3x3/f32 pad=1,1";
+    static const char filter[] = "conv_backward_filter x=1x4x6x6/f32 dy=1x3x6x6/f32 dw=3x4x3x3/f32 pad=1,1";
+    CHECK(takes_beside(forward, ANYDNN_W, ANYDNN_Y, 2, NAN, 1) && !takes_beside(forward, ANYDNN_X, ANYDNN_Y, 2, NAN, 1));
+    CHECK(takes_beside(data, ANYDNN_W, ANYDNN_DX, 2, NAN, 1) && !takes_beside(data, ANYDNN_DY, ANYDNN_DX, 2, NAN, 1));
+    CHECK(takes_beside(filter, ANYDNN_DY, ANYDNN_DW, 2, NAN, 1) && !takes_beside(filter, ANYDNN_X, ANYDNN_DW, 2, NAN, 1));
+    CHECK(!takes_beside(filter, ANYDNN_DY, ANYDNN_DW, 2, 2, 1)); /* numbers count as ever */
 }
 
 static void compare(void)
@@ -300,6 +319,7 @@ int main(int argc, char **argv)
     char command[4096];
     if (argc > 1) return run_relu(NULL, false) == ANYDNN_INTERNAL ? 0 : 1; /* under ANYDNN_ORACLE=1 */
     compare();
+    padding();
     end_to_end();
     snprintf(command, sizeof command, "ANYDNN_ORACLE=1 '%s' environment", argv[0]);
     CHECK(system(command) == 0);

@@ -111,16 +111,19 @@ typedef enum anydnn_conv_activation {
 
 /* Convolution of 1 to 3 spatial dimensions. Axes: x [N, C, (D, H,) W], w [K, C/groups, (T, R,) S], y [N, K, (O, P,) Q];
  * the array members below hold one entry for each spatial axis, in the order of the tensor's dims.
- *   P = floor((H + pad + pad_end - dilation*(R-1) - 1) / stride) + 1, likewise for the other axes; a result below 1
- *   from a non-empty input is INVALID. anydnn_output derives y so; dx as the smallest that gives dy; dw as the largest.
+ *   P = floor((H + pad + pad_end - dilation*(R-1) - 1) / stride) + 1, likewise for the other axes; where H and R are not
+ *   0, a result below 1 is INVALID, whatever the other dims; where one of them is 0, P is 0. anydnn_output derives y so;
+ *   dx as the smallest that gives dy; dw as the largest.
  *   forward          sum[n,k,p,q]  = sum over c,r,s of x[n, c, p*stride - pad + r*dilation, ...] * w[k, c, r, s]
  *   backward data    sum[n,c,h,w]  = sum over k,r,s, p,q with p*stride - pad + r*dilation = h of
  *                                    dy[n,k,p,q] * w[k,c,r,s]
  *   backward filter  dw[k,c,r,s]   = sum over n,p,q of dy[n,k,p,q] * x[n, c, p*stride - pad + r*dilation, ...]
  *   backward bias    dbias[0,k,0,0] = sum over n,p,q of dy[n,k,p,q]
- * with c counted inside the group of k, and elements outside x equal to 0 (engines may skip these products or compute
- * them: only where a filter is NaN or infinite can that be seen). This is cross-correlation, as in
- * cudnnConvolutionForward with CUDNN_CROSS_CORRELATION and ONNX Conv.
+ * with c counted inside the group of k, and elements outside x and dy equal to 0 (engines may skip these products or
+ * compute them: only where the other factor, w or in backward filter dy, is NaN or infinite can that be seen). This is
+ * cross-correlation, as in cudnnConvolutionForward with CUDNN_CROSS_CORRELATION and ONNX Conv.
+ * f32 is computed at f32 accuracy: TF32 and other reduced products only where prefs.math or the context's math allows
+ * them (unlike cuDNN's default).
  *   forward and backward data store  out = f(alpha * sum + bias + alpha2 * z + beta * out),  f = activation
  *   CONV_FORWARD          in x, w, bias [optional; 1,K,1,1], z [optional; dims of y], scales [integer x only; optional;
  *                         1,K,1,1 or all 1]; out y (scaled). In place: y on z
@@ -242,7 +245,7 @@ typedef enum anydnn_softmax_mode { ANYDNN_SOFTMAX = 0, ANYDNN_LOG_SOFTMAX = 1 } 
 /* Over the axes of `axes`, jointly, with m = max x; all tensors have one shape, of 2 dims at least where axes is 0:
  *   softmax      y = exp(x - m) / sum exp(x - m)          dx = y * (dy - sum(dy * y))
  *   log-softmax  y = x - m - log(sum exp(x - m))          dx = dy - exp(y) * sum(dy)
- * A row with a NaN or +inf, or of nothing but -inf, is NaN throughout.
+ * A row with a NaN or +inf, or of nothing but -inf, is NaN throughout; cross entropy below takes the same p.
  *   SOFTMAX_FORWARD   in x; out y (scaled). In place: y on x.
  *   SOFTMAX_BACKWARD  in y (of forward), dy; out dx (scaled). In place: dx on dy.
  * Scalars: alpha, beta. ONNX Softmax, LogSoftmax; cudnnSoftmaxForward, cudnnSoftmaxBackward. */
@@ -285,7 +288,7 @@ typedef enum anydnn_batchnorm_mode {
  * N (per activation), two-pass in at least f32:
  *   y = gamma * (x - mean) * invstd + shift, invstd = 1 / sqrt(var + epsilon)
  *   running = (1 - factor) * running + factor * batch statistic; running_var takes the unbiased var * n/(n-1)
- *   (n = 1: 0).
+ *   (n = 1: 0, and y = shift).
  *   dshift = sum dy, dgamma = sum dy * (x - mean) * invstd,
  *   dx = gamma * invstd * (dy - dshift/n - (x - mean) * invstd * dgamma/n)
  *   BATCHNORM_TRAINING   in x, gamma, shift; out y (scaled), saved_mean, saved_invstd [both or neither];
