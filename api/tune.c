@@ -190,12 +190,24 @@ static bool takes_part(const struct find *f, const struct adn_answer *answer)
     return answer->accepted && (f->p.engine[0] || !(answer->engine->traits & ANYDNN_TRAIT_SLOW_START));
 }
 
+/* Whether a run should fit into what is left of the budget: by its estimate, corrected by how far off that of the first
+ * candidate was. */
+static bool is_affordable(const struct find *f, const struct adn_answer *answer)
+{
+    const double estimate = f->rows > 0 ? f->row[0].answer->cost_ns : 0;
+    return estimate <= 0 || answer->cost_ns / estimate * f->row[0].ns <= f->budget - f->spent;
+}
+
 static anydnn_status measure_all(struct find *f)
 {
     int i, left = 0;
     for (i = 0; i < f->answers; i++) left += takes_part(f, &f->answer[i]);
-    for (i = 0; i < f->answers && (f->rows == 0 || f->spent < f->budget); i++)
-        if (takes_part(f, &f->answer[i])) ADN_TRY(measure(f, &f->answer[i], f->spent + (f->budget - f->spent) / left--));
+    for (i = 0; i < f->answers && (f->rows == 0 || f->spent < f->budget); i++) {
+        if (!takes_part(f, &f->answer[i])) continue;
+        if (is_affordable(f, &f->answer[i]))
+            ADN_TRY(measure(f, &f->answer[i], f->spent + (f->budget - f->spent) / left));
+        left--;
+    }
     return ANYDNN_OK;
 }
 

@@ -352,6 +352,69 @@ static void find_wrong(void)
     context->backend = backend;
 }
 
+/* An engine whose estimate says that it takes too long is not run at all, one that turns out slow is not run again. */
+enum { SLOW_NS = 20000000 };
+static int slow_runs, endless_runs;
+
+static bool plan_endless(const struct adn_problem *p, const struct adn_device *device, const char *params,
+                         struct adn_engine_plan *plan, struct adn_refusal *why)
+{
+    (void)p, (void)device, (void)params, (void)why;
+    plan->cost_ns = 1e15;
+    return true;
+}
+
+static anydnn_status run_slow(const anydnn_plan *plan, anydnn_stream *on, const struct adn_arguments *arguments)
+{
+    const int64_t end = adn_time_ns() + SLOW_NS;
+    (void)on, (void)arguments;
+    if (plan->body.cost_ns > 1) endless_runs++;
+    else slow_runs++;
+    while (adn_time_ns() < end) continue;
+    return ANYDNN_OK;
+}
+
+static const struct adn_engine slow = { .name = "slow", .ops = ADN_OP_BIT(ANYDNN_OP_SOFTMAX_FORWARD),
+                                        .traits = ANYDNN_TRAIT_DETERMINISTIC, .revision = 1, .plan = plan_anything,
+                                        .run = run_slow };
+static const struct adn_engine endless = { .name = "endless", .ops = ADN_OP_BIT(ANYDNN_OP_SOFTMAX_FORWARD),
+                                           .traits = ANYDNN_TRAIT_DETERMINISTIC, .revision = 1, .plan = plan_endless,
+                                           .run = run_slow };
+
+/* As the plain engine, but chosen first. */
+static struct adn_engine quick;
+static bool plan_quick(const struct adn_problem *p, const struct adn_device *device, const char *params,
+                       struct adn_engine_plan *plan, struct adn_refusal *why)
+{
+    const bool good = engine_named(ANYDNN_OP_SOFTMAX_FORWARD, "softmax_ref")->plan(p, device, params, plan, why);
+    plan->cost_ns = 1;
+    return good;
+}
+
+static void find_in_time(void)
+{
+    const struct adn_backend *backend = context->backend;
+    struct adn_backend fake = *backend;
+    const struct adn_engine *plain = adn_engine_at(backend, ANYDNN_OP_SOFTMAX_FORWARD, 0);
+    const struct adn_engine *engines[5] = { &quick, &slow, &endless, plain, NULL };
+    anydnn_verdict rows[8];
+    struct rows m;
+    int count = 0;
+    quick = *plain;
+    quick.name = "quick";
+    quick.plan = plan_quick;
+    fake.engines = engines;
+    context->backend = &fake;
+    rows_make(&m);
+    m.op.mode = 1;
+    CHECK(anydnn_find(stream, (const anydnn_op *)&m.op, NULL, m.row, 2, 1e9, rows, 8, &count) == ANYDNN_OK);
+    CHECK(slow_runs > 0 && slow_runs <= 2 && endless_runs == 0);
+    CHECK(row_of(rows, count, "slow") == count - 1 && row_of(rows, count, "endless") < 0);
+    CHECK(row_of(rows, count, "quick") >= 0);
+    rows_free(&m);
+    context->backend = backend;
+}
+
 /* ---- files ---- */
 
 static char *read_text(const char *name)
@@ -430,6 +493,7 @@ static void on_device(const char *device)
     find_in_place();
     if (context->backend == &adn_cpu_backend) find_wrong();
     files(device);
+    if (context->backend == &adn_cpu_backend) find_in_time(); /* leaves an engine in the store that no file may name */
     anydnn_stream_destroy(stream);
     anydnn_close(context);
 }

@@ -28,7 +28,8 @@ extern "C" {
  *              prefs->engine only that one, and nothing is remembered. prefs->workspace_limit 0 = the stream's
  *              workspace, which bounds it in any case.
  *   Budget     budget_ns bounds the running time of all measurements together (0 = 200 ms); compilation and the final
- *              check come on top. One candidate is measured in any case; what the budget does not reach is left out.
+ *              check come on top. One candidate is measured in any case; what the budget does not reach is left out, and so
+ *              is a candidate of which one run should take longer than what is left.
  *              Each gets a warm-up and repeated runs between two events; one that is slower than twice the best at its
  *              first run is not run again.
  *   Check      the winner's outputs are compared with those of the plainest engine (ANYDNN_TRAIT_GENERIC) of the same
