@@ -3,9 +3,12 @@
  *   compare      on buffers, with one element changed by more or less than a rounding
  *   end to end   a backend whose relu writes one element wrong: status, log line, message; without the option nothing
  *   environment  the same by ANYDNN_ORACLE=1, in a program of its own: the environment is read once
+ *   planted      every operation on a backend that gets one element of one output wrong: one line is reported, which
+ *                says the same problem and, given back, fails again
  *   device       every operation on the first OpenCL device, which must pass */
 #include "api/oracle.h"
 #include "backends/cpu/engines.h"
+#include "common/select.h"
 #include "common/text.h"
 #include "unit.h"
 
@@ -271,7 +274,7 @@ static void free_rows(anydnn_context *context, const anydnn_problem *problem, co
             anydnn_free(context, rows[i].mem);
 }
 
-static void run_line(anydnn_stream *stream, const char *line)
+static anydnn_status run_text(anydnn_stream *stream, const char *line)
 {
     anydnn_binding rows[ADN_MAX_ROLES];
     const anydnn_binding *given;
@@ -282,10 +285,119 @@ static void run_line(anydnn_stream *stream, const char *line)
     for (i = 0; i < count; i++) rows[i] = given[i];
     for (i = 0; i < count && status == ANYDNN_OK; i++) status = place_row(stream, problem, rows, i);
     if (status == ANYDNN_OK) status = anydnn_run(stream, anydnn_problem_op(problem), NULL, rows, count);
-    CHECK_CASE(status == ANYDNN_OK, line);
-    if (status != ANYDNN_OK) printf("        %s\n", anydnn_message());
     free_rows(anydnn_stream_context(stream), problem, rows, count);
     anydnn_problem_destroy(problem);
+    return status;
+}
+
+static void run_line(anydnn_stream *stream, const char *line)
+{
+    const anydnn_status status = run_text(stream, line);
+    CHECK_CASE(status == ANYDNN_OK, line);
+    if (status != ANYDNN_OK) printf("        %s\n", anydnn_message());
+}
+
+/* ---- a wrong element in every operation ---- */
+
+static const struct adn_engine *real_engine(const struct adn_problem *p)
+{
+    struct adn_engine_plan plan;
+    const struct adn_engine *engine;
+    int i, count;
+    const struct adn_device *cpu = adn_devices(&count);
+    for (i = 0; (engine = adn_engine_at(&adn_cpu_backend, p->def->op, i)) != NULL; i++) {
+        memset(&plan, 0, sizeof plan);
+        if (engine->plan(p, cpu, NULL, &plan, NULL)) return engine;
+    }
+    return NULL;
+}
+
+static bool plan_planted(const struct adn_problem *p, const struct adn_device *device, const char *params,
+                         struct adn_engine_plan *plan, struct adn_refusal *why)
+{
+    const struct adn_engine *real = real_engine(p);
+    return real ? real->plan(p, device, params, plan, why)
+                : adn_refuse(why, ANYDNN_REASON_FEATURE, 0, "op", 0, 0, "no engine");
+}
+
+/* The last element of the first output. */
+static anydnn_status run_planted(const anydnn_plan *plan, anydnn_stream *stream, const struct adn_arguments *arguments)
+{
+    const struct adn_problem *p = &plan->problem;
+    const anydnn_status status = real_engine(p)->run(plan, stream, arguments);
+    int slot = 0;
+    while (!p->operand[slot].present || !(p->def->roles[slot].flags & ANYDNN_ROLE_OUT)) slot++;
+    if (status == ANYDNN_OK) {
+        const anydnn_tensor *t = &p->operand[slot].t;
+        char *data = (char *)arguments->place[slot].base + arguments->place[slot].offset;
+        const int64_t at = adn_element_offset(t, anydnn_tensor_count(t) - 1);
+        adn_store(data, t->dtype, at, 2 * adn_load(data, t->dtype, at) + 1);
+    }
+    return status;
+}
+
+static const struct adn_engine planted_engine = { .name = "planted", .ops = ~(uint64_t)0, .revision = 1,
+                                                  .traits = ANYDNN_TRAIT_DETERMINISTIC, .plan = plan_planted,
+                                                  .run = run_planted };
+static const struct adn_engine *const planted_engines[] = { &planted_engine, NULL };
+
+/* Whether the report tells the line's problem, by what is printed of both. */
+static bool same_problem(const char *line, const char *report)
+{
+    struct adn_problem want, got;
+    char a[2048], b[2048];
+    int slot;
+    if (adn_text_parse(line, &want) != ANYDNN_OK || adn_text_parse(report, &got) != ANYDNN_OK) return false;
+    want.math = ANYDNN_MATH_STRICT;
+    want.workspace_limit = got.workspace_limit = UINT64_MAX; /* the stream's */
+    for (slot = 0; slot < got.slots; slot++) { /* what the memory of this run is like */
+        want.operand[slot].offset = got.operand[slot].offset = 0;
+        want.operand[slot].t.alignment = got.operand[slot].t.alignment = 0;
+        if (want.operand[slot].device) want.operand[slot].value = (float)want.operand[slot].value;
+    }
+    adn_text_print(&want, a, sizeof a);
+    adn_text_print(&got, b, sizeof b);
+    if (strcmp(a, b) != 0) printf("        want %s\n        got  %s\n", a, b);
+    return strcmp(a, b) == 0;
+}
+
+static void check_report(anydnn_stream *stream, const char *line)
+{
+    char report[2048];
+    log_calls = 0;
+    CHECK_CASE(run_text(stream, line) == ANYDNN_INTERNAL && log_calls == 1, line);
+    snprintf(report, sizeof report, "%s", logged);
+    CHECK_CASE(!strchr(report, '\n') && strstr(report, " # device cpu engine planted element "), report);
+    CHECK_CASE(same_problem(line, report), report);
+    CHECK_CASE(run_text(stream, report) == ANYDNN_INTERNAL && log_calls == 2, report);
+}
+
+static void planted(void)
+{
+    anydnn_open_options options = ANYDNN_OPEN_OPTIONS_INIT;
+    struct adn_backend backend = adn_cpu_backend;
+    anydnn_context *context = NULL;
+    anydnn_stream *stream = NULL;
+    struct adn_device cpu;
+    char text[512];
+    size_t i;
+    int count;
+    cpu = adn_devices(&count)[0];
+    backend.engines = planted_engines;
+    cpu.backend = &backend;
+    options.oracle = 1;
+    options.log = take_log;
+    options.log_user = &log_calls;
+    options.log_level = ANYDNN_LOG_ERROR;
+    CHECK(adn_context_create(&cpu, NULL, &options, &context) == ANYDNN_OK);
+    CHECK(anydnn_stream_create(context, 0, &stream) == ANYDNN_OK);
+    for (i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const char *d = i % 2 ? "/f16" : "/f32";
+        snprintf(text, sizeof text, lines[i], d, d, d, d, d);
+        check_report(stream, text);
+    }
+    anydnn_stream_destroy(stream);
+    anydnn_close(context);
 }
 
 static void device(void)
@@ -323,6 +435,7 @@ int main(int argc, char **argv)
     end_to_end();
     snprintf(command, sizeof command, "ANYDNN_ORACLE=1 '%s' environment", argv[0]);
     CHECK(system(command) == 0);
+    planted();
     device();
     return unit_end();
 }
