@@ -33,21 +33,17 @@ struct job {
 static const char *open_state(anydnn_stream *stream, void **opened)
 {
     static const char *const names[] = { "libclblast.so.1", "libclblast.so", NULL };
-    void *library = peer_library(names);
-    struct state *state = calloc(1, sizeof *state);
-    if (!library || !state) {
-        free(state);
-        return library ? "out of memory" : "libclblast.so.1 not found";
-    }
+    static const char *const symbols[] = { "CLBlastSgemm", "CLBlastHgemm", "CLBlastSgemmStridedBatched",
+                                           "CLBlastHgemmStridedBatched" };
+    void *address[4];
+    struct state *state;
+    const char *why = peer_functions(names, symbols, 4, address);
+    if (why) return why;
+    state = calloc(1, sizeof *state);
+    if (!state) return "out of memory";
     state->stream = stream;
-    state->gemm[0] = peer_symbol(library, "CLBlastSgemm");
-    state->gemm[1] = peer_symbol(library, "CLBlastHgemm");
-    state->batched[0] = peer_symbol(library, "CLBlastSgemmStridedBatched");
-    state->batched[1] = peer_symbol(library, "CLBlastHgemmStridedBatched");
-    if (!state->gemm[0] || !state->gemm[1] || !state->batched[0] || !state->batched[1]) {
-        free(state);
-        return "a function is missing in libclblast.so.1";
-    }
+    memcpy(state->gemm, address, sizeof state->gemm);
+    memcpy(state->batched, address + 2, sizeof state->batched);
     *opened = state;
     return NULL;
 }

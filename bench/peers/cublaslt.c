@@ -63,7 +63,7 @@ struct job {
 
 static const char *load(struct api *api)
 {
-    static const char *const lt_names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL };
+    static const char *const names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL };
     static const char *const symbols[] = {
         "cublasLtCreate",
         "cublasLtDestroy",
@@ -80,13 +80,9 @@ static const char *load(struct api *api)
         "cublasLtMatmul",
     };
     enum { SYMBOLS = sizeof symbols / sizeof *symbols };
-    void *lt = peer_library(lt_names), *address[SYMBOLS];
-    int i;
-    if (!lt) return "libcublasLt.so not found";
-    for (i = 0; i < SYMBOLS; i++) {
-        address[i] = peer_symbol(lt, symbols[i]);
-        if (!address[i]) return "a function is missing in libcublasLt.so";
-    }
+    void *address[SYMBOLS];
+    const char *why = peer_functions(names, symbols, SYMBOLS, address);
+    if (why) return why;
     _Static_assert(sizeof address == sizeof *api, "the table has one entry for each member, in order");
     memcpy(api, address, sizeof *api);
     return NULL;

@@ -97,13 +97,9 @@ static const char *load(struct api *api)
         "cudnnConvolutionBackwardFilter",
     };
     enum { SYMBOLS = sizeof symbols / sizeof *symbols };
-    void *library = peer_library(names), *address[SYMBOLS];
-    int i;
-    if (!library) return "libcudnn.so.9 not found";
-    for (i = 0; i < SYMBOLS; i++) {
-        address[i] = peer_symbol(library, symbols[i]);
-        if (!address[i]) return "a function is missing in libcudnn.so.9";
-    }
+    void *address[SYMBOLS];
+    const char *why = peer_functions(names, symbols, SYMBOLS, address);
+    if (why) return why;
     _Static_assert(sizeof address == sizeof *api, "the table has one entry for each member, in order");
     memcpy(api, address, sizeof *api);
     return NULL;

@@ -4,6 +4,7 @@
 
 #include <anydnn/cuda.h>
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 void *peer_library(const char *const *names)
@@ -18,6 +19,24 @@ void *peer_library(const char *const *names)
 void *peer_symbol(void *library, const char *name)
 {
     return dlsym(library, name);
+}
+
+const char *peer_functions(const char *const *libraries, const char *const *symbols, int count, void **functions)
+{
+    static char why[256];
+    void *library = peer_library(libraries);
+    int i;
+    if (!library) {
+        snprintf(why, sizeof why, "%s not found", libraries[0]);
+        return why;
+    }
+    for (i = 0; i < count; i++) {
+        functions[i] = peer_symbol(library, symbols[i]);
+        if (functions[i]) continue;
+        snprintf(why, sizeof why, "%s is missing in %s", symbols[i], libraries[0]);
+        return why;
+    }
+    return NULL;
 }
 
 bool peer_make_current(anydnn_stream *stream)

@@ -48,4 +48,6 @@ bool peer_make_current(anydnn_stream *stream);
 /* Opens the first library that is there, and looks up symbols; NULL where there is none. */
 void *peer_library(const char *const *names);
 void *peer_symbol(void *library, const char *name);
+/* Fills a table of `count` functions by their names. */
+const char *peer_functions(const char *const *libraries, const char *const *symbols, int count, void **functions);
 #endif

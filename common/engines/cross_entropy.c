@@ -146,14 +146,6 @@ static bool plan_cross_entropy(const struct adn_problem *p, const struct adn_dev
     return true;
 }
 
-static bool candidate(const struct adn_problem *p, const struct adn_device *device, int index, char params[32])
-{
-    (void)p, (void)device;
-    if (index < 0 || index > 8) return false;
-    snprintf(params, 32, "%d", 1 << index);
-    return true;
-}
-
 static void bind_cross_entropy(const struct adn_problem *p, const double *scalar, const struct adn_engine_plan *plan,
                                int step, void *params)
 {
@@ -170,6 +162,6 @@ const struct adn_engine adn_engine_cross_entropy = {
     .variants = variants,
     .variant_count = VARIANTS,
     .plan = plan_cross_entropy,
-    .candidate = candidate,
+    .candidate = adn_team_candidate,
     .bind = bind_cross_entropy,
 };

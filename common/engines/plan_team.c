@@ -2,6 +2,8 @@
  * common/engines/plan_team.c: rows over teams of threads. See plan_team.h. */
 #include "plan_team.h"
 
+#include <stdio.h>
+
 void adn_team_fill(const struct adn_walk *kept, const struct adn_walk *reduced, int tensors, struct adn_team_walk *team,
                    struct adn_strides *strides)
 {
@@ -87,4 +89,12 @@ bool adn_team_parse(const char *text, int block, const struct adn_device *device
         if (*splits < 1 || *splits > 256) return false;
     }
     return *text == 0;
+}
+
+bool adn_team_candidate(const struct adn_problem *p, const struct adn_device *device, int index, char params[32])
+{
+    (void)p, (void)device;
+    if (index < 0 || index > 8) return false;
+    snprintf(params, 32, "%d", 1 << index);
+    return true;
 }

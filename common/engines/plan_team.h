@@ -19,6 +19,9 @@ void adn_team_split(struct adn_team_walk *team, int parts, bool by_length, int b
  * engine's own choice). False unless parts is a power of two up to adn_team_most and splits 1 to 256. */
 bool adn_team_parse(const char *text, int block, const struct adn_device *device, int *parts, int *splits);
 
+/* The parameter texts "1", "2", "4", ... of engines that have PARTS alone. */
+bool adn_team_candidate(const struct adn_problem *p, const struct adn_device *device, int index, char params[32]);
+
 /* Most parts of a team: the block; 1 on a CPU behind OpenCL, whose kernels join nothing (team.clh). */
 int adn_team_most(int block, const struct adn_device *device);
 #endif

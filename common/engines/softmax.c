@@ -70,14 +70,6 @@ static bool plan_softmax(const struct adn_problem *p, const struct adn_device *d
     return true;
 }
 
-static bool candidate(const struct adn_problem *p, const struct adn_device *device, int index, char params[32])
-{
-    (void)p, (void)device;
-    if (index < 0 || index > 8) return false;
-    snprintf(params, 32, "%d", 1 << index);
-    return true;
-}
-
 static void bind_softmax(const struct adn_problem *p, const double *scalar, const struct adn_engine_plan *plan,
                          int step, void *params)
 {
@@ -95,6 +87,6 @@ const struct adn_engine adn_engine_softmax = {
     .variants = variants,
     .variant_count = VARIANTS,
     .plan = plan_softmax,
-    .candidate = candidate,
+    .candidate = adn_team_candidate,
     .bind = bind_softmax,
 };

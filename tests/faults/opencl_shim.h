@@ -4,6 +4,9 @@
  * are not. A test opens "libOpenCL.so.1" as the library does and finds these functions by name. */
 #ifndef OPENCL_SHIM_H
 #define OPENCL_SHIM_H
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <string.h>
 
 enum shim_kind { SHIM_CONTEXT, SHIM_QUEUE, SHIM_MEMORY, SHIM_PROGRAM, SHIM_KERNEL, SHIM_EVENT, SHIM_KINDS };
 
@@ -26,4 +29,15 @@ struct opencl_shim {
 /* What the library exports: fills the table. */
 typedef void opencl_shim_table(struct opencl_shim *table);
 #define OPENCL_SHIM_ENTRY "opencl_shim"
+
+/* False where the library is another one. */
+static inline bool opencl_shim_open(struct opencl_shim *shim)
+{
+    opencl_shim_table *fill = NULL;
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library ? dlsym(library, OPENCL_SHIM_ENTRY) : NULL;
+    memcpy(&fill, &symbol, sizeof fill);
+    if (fill) fill(shim);
+    return fill != NULL;
+}
 #endif

@@ -7,7 +7,6 @@
 #include "scenario.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +18,6 @@ enum { PICKS = 5, FUNCTIONS = 64 };
 
 static const char *device = "opencl:0";
 static struct opencl_shim shim;
-
-static bool open_shim(void)
-{
-    opencl_shim_table *fill = NULL;
-    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-    void *symbol = library ? dlsym(library, OPENCL_SHIM_ENTRY) : NULL;
-    memcpy(&fill, &symbol, sizeof fill);
-    if (fill) fill(&shim);
-    return fill != NULL;
-}
 
 static void empty_cache(void)
 {
@@ -208,7 +197,7 @@ static void test_refusals(void)
 int main(int argc, char **argv)
 {
     if (argc > 1) device = argv[1];
-    if (!open_shim()) {
+    if (!opencl_shim_open(&shim)) {
         printf("libOpenCL.so.1 is not the shim: LD_LIBRARY_PATH must begin with its folder\n0 passed, 1 failed, 0 "
                "skipped\n");
         return 1;

@@ -13,7 +13,6 @@
 #include "os_shim.h"
 #include "scenario.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,22 +225,12 @@ static void machine_code(const char *program)
 
 /* ---- main ---- */
 
-static bool open_shim(void)
-{
-    opencl_shim_table *fill = NULL;
-    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-    void *symbol = library ? dlsym(library, OPENCL_SHIM_ENTRY) : NULL;
-    memcpy(&fill, &symbol, sizeof fill);
-    if (fill) fill(&shim);
-    return fill != NULL;
-}
-
 int main(int argc, char **argv)
 {
     anydnn_context *context = NULL;
     anydnn_stream *stream = NULL;
     if (argc > 1) device = argv[1];
-    if (!open_shim()) {
+    if (!opencl_shim_open(&shim)) {
         printf("libOpenCL.so.1 is not the shim: LD_LIBRARY_PATH must begin with its folder\n");
         return 1;
     }
