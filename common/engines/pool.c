@@ -25,9 +25,11 @@ static void strides_of(const anydnn_tensor *t, adn_i64 strides[5])
     for (i = 0; i < rank; i++) strides[5 - rank + i] = t->strides[2 + i];
 }
 
+/* A stride that nothing steps by, and a dilation of one cell, may be of any length. */
 static bool fill_axis(struct adn_pool_axis *axis, const struct adn_conv_geometry *g, int k, struct adn_refusal *why)
 {
-    const int64_t parts[] = { g->in[k], g->filter[k], g->stride[k], g->pad[k], g->pad_end[k], g->dilation[k] };
+    const int64_t stride = g->out[k] > 1 ? g->stride[k] : 1, dilation = g->filter[k] > 1 ? g->dilation[k] : 1;
+    const int64_t parts[] = { g->in[k], g->filter[k], stride, g->pad[k], g->pad_end[k], dilation };
     int64_t sum = 0;
     size_t i;
     for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -39,9 +41,9 @@ static bool fill_axis(struct adn_pool_axis *axis, const struct adn_conv_geometry
     axis->in = (adn_i32)g->in[k], axis->out = (adn_i32)g->out[k], axis->window = (adn_i32)g->filter[k];
     axis->pad = (adn_i32)g->pad[k];
     axis->padded = (adn_i32)(g->pad[k] + g->in[k] + g->pad_end[k]);
-    axis->reach = (adn_i32)((g->filter[k] - 1) * g->dilation[k]);
-    axis->stride = adn_divisor_of(g->stride[k]);
-    axis->dilation = adn_divisor_of(g->dilation[k]);
+    axis->reach = (adn_i32)((g->filter[k] - 1) * dilation);
+    axis->stride = adn_divisor_of(stride);
+    axis->dilation = adn_divisor_of(dilation);
     return true;
 }
 

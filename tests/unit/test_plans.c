@@ -175,6 +175,50 @@ static void all_files(void)
     }
 }
 
+/* Extents, strides and pads beyond 31 and 32 bits, which case files cannot run. */
+static void giants(void)
+{
+    static const char *const lines[] = {
+        "conv_forward x=1x1x2147483653/f16 w=1x1x3/f16",
+        "conv_forward x=3000000000x1x1x1/f16 w=1x1x1x1/f16",
+        "conv_forward x=1x1x8/f32 w=1x1x2/f32 stride=5000000000",
+        "conv_forward x=1x1x8/f32 w=1x1x1/f32 dilation=5000000000",
+        "conv_forward x=1x1x8/f32 w=1x1x1/f32 pad=5000000000",
+        "conv_forward x=1x1x1x1/f16 w=3000000000x1x1x1/f16",
+        "conv_forward x=1x2x3000000000/u8 w=2x2x3/i8 y=1x2x2999999998/i32",
+        "conv_backward_filter x=1x1x2147483653/f16 dy=1x1x2147483651/f16 dw=1x1x3/f16",
+        "conv_backward_data dy=1x1x2147483651/f16 w=1x1x3/f16 dx=1x1x2147483653/f16",
+        "conv_backward_bias dy=1x3x2147483653/f16",
+        "pool_forward x=1x1x8/f32 window=2 stride=5000000000 mode=max",
+        "pool_forward x=1x1x8/f32 window=1 dilation=2147483647 mode=max",
+        "pool_forward x=3000000000x1x4/f16 window=2 stride=2 mode=max",
+        "pool_forward x=1x3000000000x4/f16 window=2 stride=2 mode=avg_include",
+        "pool_backward dy=1x1x1/f32 dx=1x1x8/f32 window=2 stride=5000000000 mode=avg_exclude",
+        "softmax_forward x=3000000000x2/f16",
+        "softmax_backward y=2x3000000000/f16 dy=2x3000000000/f16",
+        "cross_entropy_forward x=3000000000x2/f16 labels=3000000000x1/i32",
+        "cross_entropy_backward x=2x3000000000/f16 labels=2x1/i64 reduction=mean",
+        "matmul a=3000000000x1/f16 b=1x1/f16",
+        "matmul a=1x3000000000/f16 b=3000000000x1/f16",
+        "matmul a=3000000000x1x1/f16 b=3000000000x1x1/f16",
+        "batchnorm_training x=3000000000x1x1/f16 gamma=1x1x1/f32 shift=1x1x1/f32",
+        "batchnorm_training x=1x3000000000x2/f16 gamma=1x3000000000x1/f32 shift=1x3000000000x1/f32",
+        "reduce x=3000000000x2/f16 mode=sum axes=0",
+        "reduce_backward dy=3000000000x1/f16 x=3000000000x2/f16 dx=3000000000x2/f16 mode=max axes=1",
+        "binary_backward a=3000000000x2/f16 b=1x2/f16 dy=3000000000x2/f16 da=3000000000x2/f16 db=1x2/f16 mode=mul",
+        "copy x=3000000000x2:s2,1/f16 y=3000000000x2:s1,3000000000/f16",
+        "fill y=5000000000/f64",
+        "dropout_forward x=5000000000/f16",
+        "adam param=5000000000/f16 grad=5000000000/f16 moment1=5000000000/f32 moment2=5000000000/f32",
+    };
+    static struct adn_problem p;
+    size_t i;
+    for (i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        CHECK_CASE(adn_text_parse(lines[i], &p) == ANYDNN_OK, lines[i]);
+        try_line(lines[i]);
+    }
+}
+
 static void budgets(void)
 {
     const char *stems[64] = { NULL };
@@ -200,6 +244,7 @@ static void budgets(void)
 int main(void)
 {
     budgets();
+    giants();
     all_files();
     return unit_end();
 }
