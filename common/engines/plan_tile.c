@@ -28,12 +28,13 @@ const struct adn_variant *adn_tile_at(const struct adn_variant *rows, int count,
     return NULL;
 }
 
-/* Whether a block of the shape fits the device: threads, and two stages in local memory. */
+/* Whether a block of the shape fits the device: threads, and two stages, or what its row asks for, in local memory. */
 static bool fits(const struct adn_variant *v, const struct adn_tile_product *m, const struct adn_device *device)
 {
     const int64_t element = m->element_bytes ? m->element_bytes : adn_tile_sum_bytes(m->dtype);
     const int64_t stages = 2 * v->constant[2] * element * (v->constant[0] + v->constant[1]);
     return is_cpu_shape(v) || (v->block <= device->info.max_block_threads &&
+                               v->dynamic_shared <= device->info.local_memory_bytes &&
                                stages + v->block * m->thread_bytes + 256 <= device->info.local_memory_bytes);
 }
 
