@@ -267,74 +267,124 @@ static void convolution_gradients(void)
                   ANYDNN_DY, ANYDNN_BIAS, ANYDNN_DBIAS, 1e-3);
 }
 
-static void other_gradients(void)
+static void activation_gradients(void)
 {
-    static const char *const activations[] = { "relu", "leaky_relu", "clipped_relu coef=0.5", "sigmoid", "tanh" };
-    static const char *const binaries[] = { "add", "sub", "mul", "div", "max", "min" };
-    static const char *const pools_[] = { "max", "avg_include", "avg_exclude" };
-    static const char *const norms[] = { "spatial", "per_activation" };
+    static const char *const modes[] = { "relu", "leaky_relu", "clipped_relu coef=0.5", "sigmoid", "tanh" };
     char forward[300], backward[300];
     size_t i;
     for (i = 0; i < 5; i++) {
         randomise(ANYDNN_X, 30);
-        snprintf(forward, sizeof forward, "activation_forward x=5x6/f64 mode=%s", activations[i]);
-        snprintf(backward, sizeof backward, "activation_backward dy=5x6/f64 x=5x6/f64 mode=%s", activations[i]);
+        snprintf(forward, sizeof forward, "activation_forward x=5x6/f64 mode=%s", modes[i]);
+        snprintf(backward, sizeof backward, "activation_backward dy=5x6/f64 x=5x6/f64 mode=%s", modes[i]);
         differentiate(forward, ANYDNN_Y, backward, ANYDNN_DY, ANYDNN_X, ANYDNN_DX, 1e-6);
-        snprintf(backward, sizeof backward, "activation_backward dy=5x6/f64 y=5x6/f64 mode=%s", activations[i]);
+        snprintf(backward, sizeof backward, "activation_backward dy=5x6/f64 y=5x6/f64 mode=%s", modes[i]);
         differentiate(forward, ANYDNN_Y, backward, ANYDNN_DY, ANYDNN_X, ANYDNN_DX, 1e-6);
     }
+}
+
+static void pooling_gradients(void)
+{
+    static const char *const modes[] = { "max", "avg_include", "avg_exclude" };
+    char forward[300], backward[300];
+    size_t i;
     for (i = 0; i < 3; i++) {
         randomise(ANYDNN_X, 200);
-        snprintf(forward, sizeof forward, "pool_forward x=2x3x5x6/f64 window=3,2 stride=2,1 pad=1,1 pad_end=0,1 mode=%s", pools_[i]);
-        snprintf(backward, sizeof backward, "pool_backward dy=2x3x2x7/f64 x=2x3x5x6/f64 window=3,2 stride=2,1 pad=1,1 pad_end=0,1 mode=%s", pools_[i]);
+        snprintf(forward, sizeof forward,
+                 "pool_forward x=2x3x5x6/f64 window=3,2 stride=2,1 pad=1,1 pad_end=0,1 mode=%s", modes[i]);
+        snprintf(backward, sizeof backward,
+                 "pool_backward dy=2x3x2x7/f64 x=2x3x5x6/f64 window=3,2 stride=2,1 pad=1,1 pad_end=0,1 mode=%s",
+                 modes[i]);
         differentiate(forward, ANYDNN_Y, backward, ANYDNN_DY, ANYDNN_X, ANYDNN_DX, 1e-6);
     }
+}
+
+static void softmax_gradients(void)
+{
+    char forward[300], backward[300];
+    size_t i;
     for (i = 0; i < 2; i++) {
         randomise(ANYDNN_X, 120);
         snprintf(forward, sizeof forward, "softmax_forward x=3x5x4/f64 axes=1,2 mode=%s", i ? "log" : "softmax");
-        snprintf(backward, sizeof backward, "softmax_backward y=3x5x4/f64 dy=3x5x4/f64 axes=1,2 mode=%s", i ? "log" : "softmax");
+        snprintf(backward, sizeof backward, "softmax_backward y=3x5x4/f64 dy=3x5x4/f64 axes=1,2 mode=%s",
+                 i ? "log" : "softmax");
         differentiate(forward, ANYDNN_Y, backward, ANYDNN_DY, ANYDNN_X, ANYDNN_DX, 1e-5);
     }
+}
+
+static void binary_gradients(void)
+{
+    static const char *const modes[] = { "add", "sub", "mul", "div", "max", "min" };
+    char forward[300], backward[300];
+    size_t i;
     for (i = 0; i < 6; i++) {
         randomise(ANYDNN_A, 12), randomise(ANYDNN_B, 20);
         values[ANYDNN_B][0] += 3, values[ANYDNN_B][1] -= 3, values[ANYDNN_B][2] += 2, values[ANYDNN_B][3] += 5;
-        snprintf(forward, sizeof forward, "binary a=3x1x4/f64 b=1x1x4/f64 y=3x1x4/f64 mode=%s", binaries[i]);
-        snprintf(backward, sizeof backward, "binary_backward dy=3x1x4/f64 a=3x1x4/f64 b=1x1x4/f64 da=3x1x4/f64 db=1x1x4/f64 mode=%s", binaries[i]);
+        snprintf(forward, sizeof forward, "binary a=3x1x4/f64 b=1x1x4/f64 y=3x1x4/f64 mode=%s", modes[i]);
+        snprintf(backward, sizeof backward,
+                 "binary_backward dy=3x1x4/f64 a=3x1x4/f64 b=1x1x4/f64 da=3x1x4/f64 db=1x1x4/f64 mode=%s", modes[i]);
         differentiate(forward, ANYDNN_Y, backward, ANYDNN_DY, ANYDNN_A, ANYDNN_DA, 1e-6);
         differentiate(forward, ANYDNN_Y, backward, ANYDNN_DY, ANYDNN_B, ANYDNN_DB, 1e-6);
     }
+}
+
+static void reduction_gradients(void)
+{
+    static const char *const modes[] = { "sum", "mean", "max" };
+    char forward[300], backward[300];
+    size_t i;
     for (i = 0; i < 3; i++) {
-        static const char *const modes[] = { "sum", "mean", "max" };
         randomise(ANYDNN_X, 60);
         snprintf(forward, sizeof forward, "reduce x=3x4x5/f64 axes=0,2 mode=%s", modes[i]);
         snprintf(backward, sizeof backward, "reduce_backward dy=1x4x1/f64 x=3x4x5/f64 axes=0,2 mode=%s", modes[i]);
         differentiate(forward, ANYDNN_Y, backward, ANYDNN_DY, ANYDNN_X, ANYDNN_DX, 1e-6);
     }
+}
+
+static void batchnorm_gradients(void)
+{
+    static const char *const modes[] = { "spatial", "per_activation" };
+    char forward[300], backward[300];
+    size_t i;
     for (i = 0; i < 2; i++) {
         const char *parameters = i ? "gamma=1x2x3/f64 shift=1x2x3/f64" : "gamma=1x2x1/f64 shift=1x2x1/f64";
-        const char *saved = i ? "saved_mean=1x2x3/f64 saved_invstd=1x2x3/f64" : "saved_mean=1x2x1/f64 saved_invstd=1x2x1/f64";
+        const char *saved =
+            i ? "saved_mean=1x2x3/f64 saved_invstd=1x2x3/f64" : "saved_mean=1x2x1/f64 saved_invstd=1x2x1/f64";
         int with_saved;
         randomise(ANYDNN_X, 24), randomise(ANYDNN_GAMMA, 6), randomise(ANYDNN_SHIFT, 6);
         for (with_saved = 0; with_saved < 2; with_saved++) {
-            snprintf(forward, sizeof forward, "batchnorm_training x=4x2x3/f64 %s %s mode=%s epsilon=0.01", parameters, saved, norms[i]);
-            snprintf(backward, sizeof backward, "batchnorm_backward x=4x2x3/f64 dy=4x2x3/f64 %.16s %s mode=%s epsilon=0.01",
-                     parameters, with_saved ? saved : "", norms[i]);
+            snprintf(forward, sizeof forward, "batchnorm_training x=4x2x3/f64 %s %s mode=%s epsilon=0.01", parameters,
+                     saved, modes[i]);
+            snprintf(backward, sizeof backward,
+                     "batchnorm_backward x=4x2x3/f64 dy=4x2x3/f64 %.16s %s mode=%s epsilon=0.01", parameters,
+                     with_saved ? saved : "", modes[i]);
             differentiate(forward, ANYDNN_Y, backward, ANYDNN_DY, ANYDNN_X, ANYDNN_DX, 1e-5);
             differentiate(forward, ANYDNN_Y, backward, ANYDNN_DY, ANYDNN_GAMMA, ANYDNN_DGAMMA, 1e-5);
             differentiate(forward, ANYDNN_Y, backward, ANYDNN_DY, ANYDNN_SHIFT, ANYDNN_DSHIFT, 1e-5);
         }
     }
+}
+
+static void cross_entropy_gradients(void)
+{
+    size_t i;
     for (i = 0; i < 2; i++) {
         randomise(ANYDNN_X, 48);
         labels[0] = 1, labels[1] = 3, labels[2] = -1, labels[3] = 0;
-        differentiate(i ? "cross_entropy_forward x=4x4/f64 labels=4x1/i64 reduction=none smoothing=0.2" : "cross_entropy_forward x=4x4/f64 labels=4x1/i64",
+        differentiate(i ? "cross_entropy_forward x=4x4/f64 labels=4x1/i64 reduction=none smoothing=0.2"
+                        : "cross_entropy_forward x=4x4/f64 labels=4x1/i64",
                       ANYDNN_LOSS,
-                      i ? "cross_entropy_backward x=4x4/f64 labels=4x1/i64 dloss=4x1/f64 reduction=none smoothing=0.2" : "cross_entropy_backward x=4x4/f64 labels=4x1/i64",
+                      i ? "cross_entropy_backward x=4x4/f64 labels=4x1/i64 dloss=4x1/f64 reduction=none smoothing=0.2"
+                        : "cross_entropy_backward x=4x4/f64 labels=4x1/i64",
                       i ? ANYDNN_DLOSS : 0, ANYDNN_X, ANYDNN_DX, 1e-5);
     }
+}
+
+static void dropout_gradients(void)
+{
     randomise(ANYDNN_X, 40);
     differentiate("dropout_forward x=40/f64 ratio=0.25 rng_seed=7 rng_offset=3", ANYDNN_Y,
-                  "dropout_backward dy=40/f64 ratio=0.25 rng_seed=7 rng_offset=3", ANYDNN_DY, ANYDNN_X, ANYDNN_DX, 1e-3);
+                  "dropout_backward dy=40/f64 ratio=0.25 rng_seed=7 rng_offset=3", ANYDNN_DY, ANYDNN_X, ANYDNN_DX,
+                  1e-3);
 }
 
 int main(void)
@@ -348,7 +398,14 @@ int main(void)
     losses();
     reductions_and_optimisers();
     convolution_gradients();
-    other_gradients();
+    activation_gradients();
+    pooling_gradients();
+    softmax_gradients();
+    binary_gradients();
+    reduction_gradients();
+    batchnorm_gradients();
+    cross_entropy_gradients();
+    dropout_gradients();
     anydnn_stream_destroy(stream);
     anydnn_close(context);
     return unit_end();
