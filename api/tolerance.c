@@ -292,7 +292,9 @@ static double slack_of(const struct adn_bounds *b, int slot, int64_t i, double w
 {
     const struct adn_oracle *o = b->o;
     const bool scaled = is_scaled(o, slot), reads_old = scaled || o->problem.def->op == ANYDNN_OP_BINARY;
-    const double alpha = scaled ? b->alpha : 1, beta = reads_old ? b->beta : 0;
+    const bool of_parameters = (o->problem.def->roles[slot].flags & ANYDNN_ROLE_PARAM_SCALED) != 0;
+    const double alpha = scaled ? b->alpha : of_parameters ? fabs(scalar_of(o, ANYDNN_PARAM_ALPHA, 1)) : 1;
+    const double beta = reads_old ? b->beta : of_parameters ? fabs(scalar_of(o, ANYDNN_PARAM_BETA, 0)) : 0;
     const double old = beta != 0 ? beta * fabs(before(o, slot, i)) : 0;
     const anydnn_tensor *t = &o->wide.operand[slot].t;
     const double sum = o->size[slot] ? adn_load(o->size[slot], t->dtype, adn_element_offset(t, i)) : 0;

@@ -56,7 +56,7 @@ static anydnn_status make_scratch(struct find *f, struct output *out)
     const uint32_t flags = f->p.def->roles[out->slot].flags;
     out->bytes = (uint64_t)anydnn_tensor_bytes(&o->t);
     out->read = (flags & ANYDNN_ROLE_IN) || o->alias >= 0 ||
-                ((flags & ANYDNN_ROLE_SCALED) && f->p.beta_class != ADN_CLASS_ZERO);
+                ((flags & ANYDNN_ROLE_SCALED) && f->p.beta_class != ADN_CLASS_ZERO) || (flags & ANYDNN_ROLE_PARAM_SCALED);
     if (out->bytes == 0) return ANYDNN_OK;
     ADN_TRY(adn_check_memory(f->context, &out->bound, out->bytes, anydnn_role_name(f->p.def->roles[out->slot].role)));
     ADN_TRY(anydnn_alloc(f->context, out->bytes + ALIGNMENT, &out->memory));

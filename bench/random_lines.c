@@ -119,6 +119,8 @@ static void make_batchnorm(struct maker *m, int op)
     if (per_activation) say(m, " mode=per_activation");
     if (rarely(m, 3)) say(m, " epsilon=0.01");
     say_scales(m, false);
+    if (op == ANYDNN_OP_BATCHNORM_BACKWARD && rarely(m, 3))
+        say(m, " param_alpha=%s param_beta=%s", draw(m, 2) ? "0.5" : "0", draw(m, 2) ? "1" : "-2");
 }
 
 /* a and b of a shape: each axis in both, or in one alone. */

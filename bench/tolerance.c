@@ -26,6 +26,9 @@ static struct scaling scaling_of(const struct trial *t, const struct operand *o)
     if (o->flags & ANYDNN_ROLE_SCALED) {
         s.alpha = fabs(trial_scalar(t, ANYDNN_ALPHA, 1));
         s.beta = fabs(trial_scalar(t, ANYDNN_BETA, 0));
+    } else if (o->flags & ANYDNN_ROLE_PARAM_SCALED) {
+        s.alpha = fabs(trial_scalar(t, ANYDNN_PARAM_ALPHA, 1));
+        s.beta = fabs(trial_scalar(t, ANYDNN_PARAM_BETA, 0));
     } else if (t->op.head.op == ANYDNN_OP_BINARY)
         s.beta = fabs(trial_scalar(t, ANYDNN_BETA, 0));
     return s;

@@ -72,6 +72,7 @@ static void set_tensor(struct trial *t, struct operand *o)
     o->read = (o->flags & ANYDNN_ROLE_IN) != 0;
     if (o->written && (o->flags & ANYDNN_ROLE_SCALED || op == ANYDNN_OP_BINARY))
         o->read = o->read || trial_scalar(t, ANYDNN_BETA, 0) != 0;
+    if (o->flags & ANYDNN_ROLE_PARAM_SCALED) o->read = o->read || trial_scalar(t, ANYDNN_PARAM_BETA, 0) != 0;
 }
 
 /* Dropout's mask, fills, plain copies and convolutions of integers are defined to the last bit. */

@@ -93,7 +93,7 @@ static bool is_read(const struct workset *set, int role)
     uint32_t flags;
     int i, found;
     for (i = 0; (found = anydnn_op_role(op, i, &flags)) != 0; i++)
-        if (found == role) return (flags & (ANYDNN_ROLE_IN | ANYDNN_ROLE_SCALED)) != 0;
+        if (found == role) return (flags & (ANYDNN_ROLE_IN | ANYDNN_ROLE_SCALED | ANYDNN_ROLE_PARAM_SCALED)) != 0;
     return true;
 }
 

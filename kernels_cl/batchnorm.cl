@@ -25,6 +25,9 @@
     ADN_TEAM_ITEMS(k, N, i, at, team, end)                                                                             \
     ADN_STORE_SCALED(y, ADN_ITEM_OFFSET(p.walk, p.data[s], i), v[k], p.alpha, p.beta)
 #define PARAMETER(t, which) t[ADN_ROW_OFFSET(p.walk, p.parameter[which], row)]
+/* A gradient of parameters with its factors; what was there before is read only where it counts. */
+#define SCALED(v, old)                                                                                                 \
+    ((p.param_alpha != 0.0f ? p.param_alpha * (v) : 0.0f) + (p.param_beta != 0.0f ? p.param_beta * (old) : 0.0f))
 
 /* Moments are a float4 of count, mean and sum of squared deviations. */
 ADN_FN float4 join_moments(float4 a, float4 b)
@@ -236,8 +239,9 @@ ADN_KERNEL(batchnorm_backward)
             const float scale = PARAMETER(gamma, ADN_BATCHNORM_GAMMA) * invstd;
             const float mean_dy = b.x / n, slope = b.y * invstd / n * invstd;
             if (split == 0 && team.part == 0) {
-                PARAMETER(dgamma, ADN_BATCHNORM_DGAMMA) = p.walk.length > 0 ? b.y * invstd : 0.0f;
-                PARAMETER(dshift, ADN_BATCHNORM_DSHIFT) = b.x;
+                const float whole = p.walk.length > 0 ? b.y * invstd : 0.0f;
+                PARAMETER(dgamma, ADN_BATCHNORM_DGAMMA) = SCALED(whole, PARAMETER(dgamma, ADN_BATCHNORM_DGAMMA));
+                PARAMETER(dshift, ADN_BATCHNORM_DSHIFT) = SCALED(b.x, PARAMETER(dshift, ADN_BATCHNORM_DSHIFT));
             }
             for (long at = first; at < end; at += step) {
                 if (!resident && p.alpha != 0.0f) {

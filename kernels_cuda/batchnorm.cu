@@ -95,6 +95,13 @@ __device__ __forceinline__ void set_parameter(float *t, const Params &p, int whi
     t[ADN_ROW_OFFSET(p.walk, p.parameter[which], row)] = v;
 }
 
+/* A gradient of parameters with its factors; what was there before is read only where it counts. */
+__device__ __forceinline__ void add_gradient(float *t, const Params &p, int which, adn_i64 row, float v)
+{
+    float *to = t + ADN_ROW_OFFSET(p.walk, p.parameter[which], row);
+    *to = (p.param_alpha != 0.0f ? p.param_alpha * v : 0.0f) + (p.param_beta != 0.0f ? p.param_beta * *to : 0.0f);
+}
+
 template <int N> __device__ __forceinline__ int present(adn_i64 first, const adn_team &team, adn_i64 end)
 {
     int count = 0;
@@ -284,8 +291,8 @@ __device__ __forceinline__ void batchnorm_backward(const T *x, const T *dy, T *d
             continue;
         }
         if (s.split == 0 && team.part == 0) {
-            set_parameter(dgamma, p, ADN_BATCHNORM_DGAMMA, s.row, p.walk.length > 0 ? b.dyx * invstd : 0.0f);
-            set_parameter(dshift, p, ADN_BATCHNORM_DSHIFT, s.row, b.dy);
+            add_gradient(dgamma, p, ADN_BATCHNORM_DGAMMA, s.row, p.walk.length > 0 ? b.dyx * invstd : 0.0f);
+            add_gradient(dshift, p, ADN_BATCHNORM_DSHIFT, s.row, b.dy);
         }
         const float n = (float)p.walk.length, scale = parameter(gamma, p, ADN_BATCHNORM_GAMMA, s.row) * invstd;
         const float mean_dy = b.dy / n, slope = b.dyx * invstd / n * invstd;

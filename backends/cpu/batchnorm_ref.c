@@ -8,7 +8,7 @@ struct norm_job {
     struct adn_walk inner; /* x, out, dy */
     struct adn_view x, dy, out, gamma, shift, running_mean, running_var, saved_mean, saved_invstd, dgamma, dshift;
     uint32_t outer_axes;
-    double alpha, beta, epsilon, factor, n;
+    double alpha, beta, epsilon, factor, n, param_alpha, param_beta;
     int training;
 };
 
@@ -25,6 +25,11 @@ static double parameter(const struct adn_view *view, int64_t number)
 static void write_parameter(const struct adn_view *view, int64_t number, double v)
 {
     if (view->t) adn_put(view, at_parameter(view, number), v);
+}
+
+static void add_gradient(const struct norm_job *job, const struct adn_view *view, int64_t number, double v)
+{
+    adn_put_scaled(view, at_parameter(view, number), job->param_alpha == 0 ? 0 : job->param_alpha * v, job->param_beta);
 }
 
 static int64_t at_element(const struct norm_job *job, const struct adn_view *view, int64_t number)
@@ -120,8 +125,8 @@ static void backward_range(void *argument, int64_t first, int64_t last)
         double dshift, dgamma;
         struct adn_rows r;
         gradient_sums(job, x_at, dy_at, mean, invstd, &dshift, &dgamma);
-        write_parameter(&job->dshift, number, dshift);
-        write_parameter(&job->dgamma, number, dgamma);
+        add_gradient(job, &job->dshift, number, dshift);
+        add_gradient(job, &job->dgamma, number, dgamma);
         for (adn_rows_begin(&r, &job->inner, 0, job->inner.count); r.run; adn_rows_next(&r))
             for (i = 0; i < r.run; i++) {
                 double v = 0;
@@ -159,6 +164,8 @@ static anydnn_status batchnorm_run(const anydnn_plan *plan, anydnn_stream *strea
     job.beta = adn_scalar(plan, arguments, ANYDNN_BETA, 0);
     job.epsilon = adn_scalar(plan, arguments, ANYDNN_EPSILON, 1e-5);
     job.factor = adn_scalar(plan, arguments, ANYDNN_FACTOR, 0.1);
+    job.param_alpha = adn_scalar(plan, arguments, ANYDNN_PARAM_ALPHA, 1);
+    job.param_beta = adn_scalar(plan, arguments, ANYDNN_PARAM_BETA, 0);
     adn_walk_views(&job.inner, job.x.t, ~job.outer_axes, false, 3, views);
     job.n = (double)job.inner.count;
     adn_pool_for(adn_stream_pool(stream), anydnn_tensor_count(job.gamma.t), 100 + 8 * job.n,

@@ -293,6 +293,8 @@ static void bind_batchnorm(const struct adn_problem *p, const double *scalar, co
     q->beta = scalar_of(p, scalar, ANYDNN_BETA);
     q->epsilon = scalar_of(p, scalar, ANYDNN_EPSILON);
     q->factor = scalar_of(p, scalar, ANYDNN_FACTOR);
+    q->param_alpha = scalar_of(p, scalar, ANYDNN_PARAM_ALPHA);
+    q->param_beta = scalar_of(p, scalar, ANYDNN_PARAM_BETA);
 }
 
 const struct adn_engine adn_engine_batchnorm = {

@@ -32,6 +32,7 @@ struct adn_batchnorm_params {
     adn_i64 parameter[6][4]; /* strides of parameters and statistics, kept dims */
     adn_i64 chunk;           /* elements of a row in a block's share */
     float alpha, beta, epsilon, factor;
+    float param_alpha, param_beta; /* backward: of dgamma and dshift */
     adn_i32 splits;
     adn_i32 statistics; /* enum adn_batchnorm_source: where mean and variance come from */
     adn_i32 sums;       /* backward: where the two sums come from: data or partials */

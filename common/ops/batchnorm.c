@@ -79,8 +79,9 @@ static const struct adn_role_def inference_roles[] = {
 static const struct adn_role_def backward_roles[] = {
     ADN_ROLE(X, ADN_IN), ADN_ROLE(DY, ADN_IN), ADN_ROLE(GAMMA, ADN_IN), ADN_ROLE(SAVED_MEAN, ADN_IN | ADN_OPT),
     ADN_ROLE(SAVED_INVSTD, ADN_IN | ADN_OPT), ADN_ROLE_INPLACE(DX, ADN_OUT | ADN_SCALED, ANYDNN_DY, 0),
-    ADN_ROLE(DGAMMA, ADN_OUT), ADN_ROLE(DSHIFT, ADN_OUT), ADN_SCALAR(ALPHA, 1.0), ADN_SCALAR(BETA, 0.0),
-    ADN_SCALAR(EPSILON, 1e-5), ADN_ROLES_END
+    ADN_ROLE(DGAMMA, ADN_OUT | ANYDNN_ROLE_PARAM_SCALED), ADN_ROLE(DSHIFT, ADN_OUT | ANYDNN_ROLE_PARAM_SCALED),
+    ADN_SCALAR(ALPHA, 1.0), ADN_SCALAR(BETA, 0.0), ADN_SCALAR(EPSILON, 1e-5), ADN_SCALAR(PARAM_ALPHA, 1.0),
+    ADN_SCALAR(PARAM_BETA, 0.0), ADN_ROLES_END
 };
 const struct adn_op_def adn_op_batchnorm_training = { ANYDNN_OP_BATCHNORM_TRAINING, "batchnorm_training",
                                                       sizeof(anydnn_batchnorm), training_roles, keys, check, infer, cost };

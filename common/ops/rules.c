@@ -58,6 +58,7 @@ static const struct {
     { ANYDNN_LR, "lr" }, { ANYDNN_MOMENTUM, "momentum" }, { ANYDNN_WEIGHT_DECAY, "weight_decay" },
     { ANYDNN_BETA1, "beta1" }, { ANYDNN_BETA2, "beta2" }, { ANYDNN_STEP, "step" }, { ANYDNN_SMOOTHING, "smoothing" },
     { ANYDNN_Z, "z" }, { ANYDNN_SCALES, "scales" }, { ANYDNN_X_ZERO, "x_zero" }, { ANYDNN_Y_ZERO, "y_zero" },
+    { ANYDNN_PARAM_ALPHA, "param_alpha" }, { ANYDNN_PARAM_BETA, "param_beta" },
 };
 
 const char *anydnn_role_name(int role)

@@ -249,11 +249,23 @@ static void batchnorm(void)
     expect(&mean, "running mean"), expect(&variance, "running variance");
     expect(&saved_mean, "saved mean"), expect(&saved_invstd, "saved inverse deviation");
     op.op = ANYDNN_OP_BATCHNORM_BACKWARD;
+    give_value(&dgamma, parameters, NAN), give_value(&dshift, parameters, NAN); /* not read */
     want_gradients();
     RUN(&op, bind(ANYDNN_X, &x), bind(ANYDNN_DY, &dy), bind(ANYDNN_GAMMA, &gamma_),
         bind(ANYDNN_SAVED_MEAN, &saved_mean), bind(ANYDNN_SAVED_INVSTD, &saved_invstd), bind(ANYDNN_DX, &dx),
         bind(ANYDNN_DGAMMA, &dgamma), bind(ANYDNN_DSHIFT, &dshift), value(ANYDNN_EPSILON, 0));
     expect(&dx, "BatchNormalizationBackward"), expect(&dgamma, "dgamma"), expect(&dshift, "dshift");
+    /* dx is written, the gradients of the parameters are added: to themselves, times 0.5. */
+    give_value(&dx, data, NAN);
+    want_gradients();
+    for (i = 0; i < 5; i++)
+        dgamma.want[i] = dgamma.was[i] + 0.5 * dgamma.want[i], dshift.want[i] = dshift.was[i] + 0.5 * dshift.want[i];
+    RUN(&op, bind(ANYDNN_X, &x), bind(ANYDNN_DY, &dy), bind(ANYDNN_GAMMA, &gamma_),
+        bind(ANYDNN_SAVED_MEAN, &saved_mean), bind(ANYDNN_SAVED_INVSTD, &saved_invstd), bind(ANYDNN_DX, &dx),
+        bind(ANYDNN_DGAMMA, &dgamma), bind(ANYDNN_DSHIFT, &dshift), value(ANYDNN_EPSILON, 0),
+        value(ANYDNN_PARAM_ALPHA, 0.5), value(ANYDNN_PARAM_BETA, 1));
+    expect(&dx, "BatchNormalizationBackward, beta of parameters 1"), expect(&dgamma, "dgamma"),
+        expect(&dshift, "dshift");
 }
 
 /* Statistics of each activation, and inference from what training has left, added to y. */

@@ -82,7 +82,8 @@ typedef enum anydnn_role {
     ANYDNN_RATIO = 107, ANYDNN_SEED = 108, ANYDNN_OFFSET = 109,
     ANYDNN_LR = 110, ANYDNN_MOMENTUM = 111, ANYDNN_WEIGHT_DECAY = 112,
     ANYDNN_BETA1 = 113, ANYDNN_BETA2 = 114, ANYDNN_STEP = 115, ANYDNN_SMOOTHING = 116,
-    ANYDNN_X_ZERO = 117, ANYDNN_Y_ZERO = 118
+    ANYDNN_X_ZERO = 117, ANYDNN_Y_ZERO = 118,
+    ANYDNN_PARAM_ALPHA = 119, ANYDNN_PARAM_BETA = 120
 } anydnn_role;
 
 /* What every operation struct begins with. struct_size = sizeof the whole struct; 0 is INVALID. A longer struct than
@@ -296,9 +297,10 @@ typedef enum anydnn_batchnorm_mode {
  *                        0..1), epsilon. In place: y on x.
  *   BATCHNORM_INFERENCE  in x, gamma, shift, running_mean, running_var; out y (scaled). In place: y on x.
  *   BATCHNORM_BACKWARD   in x, dy, gamma, saved_mean, saved_invstd [both or neither: recomputed]; out dx (scaled),
- *                        dgamma, dshift (written, not scaled). In place: dx on dy.
+ *                        dgamma, dshift (scaled by scalars of their own: param_alpha * result + param_beta * old; 1
+ *                        and 0 where unbound, and with 0 the old ones are not read). In place: dx on dy.
  * Scalars: alpha, beta, epsilon (1e-5 where unbound, >= 0). Parameters, statistics and their gradients are f32 with
- * f32, f16 and bf16 data. An empty batch writes zeros to gradients, saved_mean 0 and saved_invstd 1/sqrt(epsilon), and
+ * f32, f16 and bf16 data. An empty batch gives gradients of 0, saved_mean 0 and saved_invstd 1/sqrt(epsilon), and
  * leaves running statistics unchanged.
  * ONNX BatchNormalization; cudnnBatchNormalizationForwardTraining, ...Inference, ...Backward. */
 typedef struct anydnn_batchnorm {

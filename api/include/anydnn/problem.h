@@ -67,6 +67,7 @@ ANYDNN_API int anydnn_role_by_name(const char *name); /* 0 = unknown */
 #define ANYDNN_ROLE_SCALAR 8u
 #define ANYDNN_ROLE_DEVICE 16u /* scalar that may be in device memory */
 #define ANYDNN_ROLE_SCALED 32u /* output that alpha and beta scale: its old value is an input when beta != 0 */
+#define ANYDNN_ROLE_PARAM_SCALED 64u /* the same of param_alpha and param_beta */
 
 /* Role number `index` of an operation and its ANYDNN_ROLE_* flags; result 0 behind the last. flags may be NULL. */
 ANYDNN_API int anydnn_op_role(int op, int index, uint32_t *flags);
