@@ -64,7 +64,8 @@ typedef struct anydnn_prefs {
  * everything but the number of items is equal. Items are the entries of axis 0 (convolution forward and backward data,
  * pooling, softmax, cross entropy's rows) and the rows and batches of a matrix product. Engines whose order of sums
  * follows from the number of items then refuse, sums are not split, and neither measurements nor estimates choose.
- * Other operations either have no sum over an item or sum over the batch: for them the flag changes nothing. */
+ * Other operations either have no sum over an item or sum over the batch: for them the flag changes nothing. Limit:
+ * a batch with which a convolution has 2^30 output positions or more may go to another engine, and sum otherwise. */
 
 typedef struct anydnn_plan anydnn_plan; /* an operation compiled for one context; immutable, reference-counted */
 
