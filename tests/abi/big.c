@@ -64,6 +64,9 @@ static const struct big {
       "pool_forward x=7x16x16x29/f16 mode=max window=2,2 stride=2,2" },
     { 0, "pool_forward x=190x64x64x2933/f16 mode=avg_exclude window=2,2 stride=2,2",
       "pool_forward x=7x16x16x29/f16 mode=avg_exclude window=2,2 stride=2,2" },
+    /* pytorch/pytorch#52822 */
+    { 0, "pool_forward x=70x32x100x100x100/f16 mode=max window=5,5,5 stride=5,5,5",
+      "pool_forward x=3x4x10x10x10/f16 mode=max window=5,5,5 stride=5,5,5" },
     { 0, "pool_forward x=129x16x1024x1024:nhwc/f16 y=129x16x1023x1023:nhwc/f16 mode=max window=2,2",
       "pool_forward x=3x16x16x16:nhwc/f16 y=3x16x15x15:nhwc/f16 mode=max window=2,2" },
     { 0, "pool_forward x=1x1x46342x46342/f16 mode=max window=2,2",
@@ -85,6 +88,9 @@ static const struct big {
     { GENERIC, "conv_forward x=1x32x512x512x256/f16 w=1x32x1x1x1/f16",
       "conv_forward x=1x32x8x8x8/f16 w=1x32x1x1x1/f16" },
     { 0, "conv_forward x=1x32x512x512x257/f16 w=1x32x1x1x1/f16", "conv_forward x=1x32x8x8x9/f16 w=1x32x1x1x1/f16" },
+    /* pytorch/pytorch#163539: fewer than 2^31 elements, more bytes */
+    { 0, "conv_forward x=1x16x124x1282x722/bf16 w=16x16x1x3x3/bf16",
+      "conv_forward x=1x16x4x9x10/bf16 w=16x16x1x3x3/bf16" },
     /* pytorch/pytorch#152816: depthwise */
     { 0, "conv_forward x=33x64x1024x1024/f16 w=64x1x3x3/f16 pad=1,1 groups=64",
       "conv_forward x=3x64x8x8/f16 w=64x1x3x3/f16 pad=1,1 groups=64" },
