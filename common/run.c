@@ -15,9 +15,10 @@ struct adn_step *adn_add_step(struct adn_engine_plan *plan, const struct adn_var
                               const void *params, size_t params_size)
 {
     struct adn_step *step = &plan->step[plan->steps++];
+    /* NVIDIA's OpenCL gives 2^31 threads as a negative number; kernels loop over what a bounded grid leaves. */
+    const uint32_t most = (uint32_t)(INT32_MAX / variant->block);
     step->variant = variant;
-    /* Planners bound their grids; kernels loop over what is left. */
-    step->grid[0] = blocks > INT32_MAX ? INT32_MAX : (uint32_t)blocks;
+    step->grid[0] = blocks > most ? most : (uint32_t)blocks;
     step->grid[1] = step->grid[2] = 1;
     step->params_size = (uint32_t)params_size;
     memcpy(step->params.bytes, params, params_size);

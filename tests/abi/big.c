@@ -533,7 +533,8 @@ static bool sets_around(anydnn_mem memory, uint64_t edge, uint64_t size, bool wh
     for (i = 0; i < (int)(sizeof starts / sizeof *starts); i++)
         for (k = 0; k < (int)(sizeof lengths / sizeof *lengths); k++)
             right &= set_at(memory, edge, edge - 128 + (uint64_t)(128 + starts[i]), lengths[k]);
-    if (whole) right &= set_at(memory, edge, 3, size - 5) & set_at(memory, size - MARGIN / 2, 3, size - 5);
+    if (whole) right &= set_at(memory, edge, 3, size - 5);
+    if (whole) right &= set_at(memory, size - MARGIN / 2, 3, size - 5);
     return right;
 }
 

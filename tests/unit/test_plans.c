@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tests/unit/test_plans.c: the plans of the shared GPU engines without a device: every line of tests/cases is planned by
- * every engine for made-up devices, and each plan must keep the contract of common/backend.h: known kernels, launch
+ * tests/unit/test_plans.c: the plans of the shared GPU engines without a device: every line of tests/cases is planned
+ * by every engine for made-up devices, and each plan must keep the contract of common/backend.h: known kernels, launch
  * limits, parameter sizes, memory of the problem, pure planning; each refusal must say why; and for every problem some
  * engine must do without workspace. Also the budget of variants, which bounds the build's time. */
 #include "common/backend.h"
@@ -53,7 +53,8 @@ static bool is_known(const struct adn_variant *variant)
     return false;
 }
 
-static bool memory_is_sound(const struct adn_problem *p, const struct adn_engine_plan *plan, const struct adn_step *step)
+static bool memory_is_sound(const struct adn_problem *p, const struct adn_engine_plan *plan,
+                            const struct adn_step *step)
 {
     int i;
     if (step->memories < 1 || step->memories > ADN_MAX_MEMORIES) return false;
@@ -71,9 +72,9 @@ static bool memory_is_sound(const struct adn_problem *p, const struct adn_engine
 
 static bool step_is_sound(const struct adn_problem *p, const struct adn_engine_plan *plan, const struct adn_step *step)
 {
-    return step->variant && is_known(step->variant) && step->grid[0] <= INT32_MAX && step->grid[1] <= 65535 &&
-           step->grid[2] <= 65535 && step->params_size > 0 && step->params_size <= ADN_MAX_PARAMS &&
-           step->params_size % 8 == 0 && memory_is_sound(p, plan, step);
+    return step->variant && is_known(step->variant) && (int64_t)step->grid[0] * step->variant->block <= INT32_MAX &&
+           step->grid[1] <= 65535 && step->grid[2] <= 65535 && step->params_size > 0 &&
+           step->params_size <= ADN_MAX_PARAMS && step->params_size % 8 == 0 && memory_is_sound(p, plan, step);
 }
 
 /* Plans twice over different garbage: the answers must be equal where they count. */
@@ -84,7 +85,8 @@ static bool is_pure(const struct adn_engine *engine, const struct adn_problem *p
     int i;
     memset(&again, 0, sizeof again);
     if (!engine->plan(p, device, plan->params[0] ? plan->params : NULL, &again, NULL)) return false;
-    if (again.steps != plan->steps || again.workspace != plan->workspace || again.cost_ns != plan->cost_ns) return false;
+    if (again.steps != plan->steps || again.workspace != plan->workspace || again.cost_ns != plan->cost_ns)
+        return false;
     for (i = 0; i < plan->steps; i++)
         if (again.step[i].variant != plan->step[i].variant || again.step[i].params_size != plan->step[i].params_size ||
             memcmp(again.step[i].grid, plan->step[i].grid, sizeof plan->step[i].grid) != 0 ||
@@ -117,7 +119,8 @@ static bool is_float(const struct adn_problem *p)
 {
     int i;
     for (i = 0; i < p->slots; i++)
-        if (p->operand[i].present && !(p->def->roles[i].flags & ANYDNN_ROLE_SCALAR) && p->operand[i].t.dtype == ANYDNN_F64)
+        if (p->operand[i].present && !(p->def->roles[i].flags & ANYDNN_ROLE_SCALAR) &&
+            p->operand[i].t.dtype == ANYDNN_F64)
             return false;
     return true;
 }
@@ -131,7 +134,8 @@ static void try_line(const char *line)
     if (adn_text_parse(line, &p) != ANYDNN_OK || p.engine[0]) return;
     options.math = ANYDNN_MATH_STRICT;
     adn_problem_settle(&p, &options);
-    devices[0] = device_of(&cuda, false, 132), devices[1] = device_of(&opencl, false, 8), devices[2] = device_of(&opencl, true, 4);
+    devices[0] = device_of(&cuda, false, 132), devices[1] = device_of(&opencl, false, 8),
+    devices[2] = device_of(&opencl, true, 4);
     for (d = 0; d < 3; d++) {
         bool without_workspace = false;
         for (i = 0; adn_shared_engines[i]; i++) {
