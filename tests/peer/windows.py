@@ -263,9 +263,12 @@ def windows(k, dims, out):
 
 
 def torch_pool(k, x):
-    """PyTorch's pooling, None where it does not take the problem (unequal or wide pads, dilated averages)."""
+    """PyTorch's pooling, None where it does not take the problem: unequal or wide pads, dilated averages, and averages of
+    three dimensions over images that are smaller than the window."""
     window, stride, pad, end, dilation, ceil, mode = k.geometry
     if pad != end or any(2 * p > w for p, w in zip(pad, window)) or (mode != "max" and max(dilation) > 1):
+        return None
+    if mode != "max" and len(window) == 3 and any(w > size for w, size in zip(window, x.shape[2:])):
         return None
     name = f"{'max' if mode == 'max' else 'avg'}_pool{len(window)}d"
     if mode == "max":
